@@ -1,0 +1,145 @@
+"""The host's own processor as the part under test: real arithmetic with NumPy, through the same runner, windows, seeds and checking."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from pathlib import Path
+from typing import Any, Dict, List, Optional
+
+from burnin.node.backends.base import Backend, Load, LoadProblem, Sample, Work
+
+GEMM_N = 768  # one product takes some 10 ms on one core: a tick of a second holds many, and a check after each
+COPY_BYTES = 128 * 1024 * 1024  # larger than any last-level cache in use, small enough for any host
+
+
+class _NumpyLoad(Load):
+    """Seeded work, its result compared with the first one after every iteration, bit by bit."""
+
+    def __init__(self, gpu: str, seed: int) -> None:
+        import numpy as np
+
+        self._np, self._gpu = np, gpu
+        self._rng = np.random.default_rng(seed)
+
+    def iterate(self) -> float:
+        """Do the work once; returns its amount in the test's unit x seconds."""
+        raise NotImplementedError
+
+    def matches(self) -> bool:
+        """Whether the newest result equals the first one."""
+        raise NotImplementedError
+
+    def run_for(self, seconds: float) -> Dict[str, Work]:
+        work, begun, busy = Work(0.0, 0.0, 0, 0), time.monotonic(), 0.0
+        while True:
+            started = time.perf_counter()
+            work.amount += self.iterate()
+            busy += time.perf_counter() - started
+            work.checked += 1
+            work.wrong += 0 if self.matches() else 1
+            if time.monotonic() - begun >= seconds:
+                break
+        work.seconds = busy
+        return {self._gpu: work}
+
+
+class GemmLoad(_NumpyLoad):
+    """C = A B in one precision; TFLOPS."""
+
+    def __init__(self, gpu: str, seed: int, dtype: str) -> None:
+        super().__init__(gpu, seed)
+        self._a = self._rng.standard_normal((GEMM_N, GEMM_N)).astype(dtype)
+        self._b = self._rng.standard_normal((GEMM_N, GEMM_N)).astype(dtype)
+        self._c = self._np.empty_like(self._a)
+        self._first: Any = None
+
+    def iterate(self) -> float:
+        self._np.matmul(self._a, self._b, out=self._c)
+        if self._first is None:
+            self._first = self._c.copy()
+        return 2.0 * GEMM_N**3 / 1e12
+
+    def matches(self) -> bool:
+        return bool(self._np.array_equal(self._c, self._first))
+
+
+class CopyLoad(_NumpyLoad):
+    """Copy a block that fits no cache; GB/s, read and write counted."""
+
+    def __init__(self, gpu: str, seed: int) -> None:
+        super().__init__(gpu, seed)
+        self._source = self._rng.integers(0, 2**63, COPY_BYTES // 8, dtype="int64")
+        self._target = self._np.empty_like(self._source)
+        self._sum = int(self._source[::4097].sum())
+
+    def iterate(self) -> float:
+        self._np.copyto(self._target, self._source)
+        return 2.0 * COPY_BYTES / 1e9
+
+    def matches(self) -> bool:
+        return int(self._target[::4097].sum()) == self._sum
+
+
+def _first_line(path: str, prefix: str = "") -> Optional[str]:
+    try:
+        lines = Path(path).read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return None
+    return next((line.split(":", 1)[-1].strip() if prefix else line.strip() for line in lines if line.startswith(prefix)), None)
+
+
+class CpuBackend(Backend):
+    """One part: the host's processor. Needs NumPy for loads; identity works without it."""
+
+    NAME = "cpu"
+
+    def __init__(self) -> None:
+        machine = _first_line("/etc/machine-id") or _first_line("/proc/sys/kernel/hostname") or "unknown"
+        self._gpu = f"CPU-{hashlib.sha256(machine.encode()).hexdigest()[:16]}"
+
+    def identity(self) -> Dict[str, Any]:
+        model = _first_line("/proc/cpuinfo", "model name") or "unknown"
+        part = {
+            "gpu": self._gpu, "serial": None, "pci": None, "slot": 0, "name": model, "kind": "cpu",
+            "device_id": f"cpu:{hashlib.sha256(model.encode()).hexdigest()[:8]}", "form_factor": "cpu", "memory_mib": None,
+            "power_limit_w": None, "power_limit_default_w": None, "ecc": None, "mig": None, "max_operating_c": None, "slowdown_c": None,
+            "vbios": None, "health": {},
+        }  # fmt: skip
+        return {"software": {"numpy": self._numpy_version()}, "gpus": [part]}
+
+    @staticmethod
+    def _numpy_version() -> Optional[str]:
+        try:
+            import numpy
+        except ImportError:
+            return None
+        return str(numpy.__version__)
+
+    def boot_id(self) -> str:
+        return _first_line("/proc/sys/kernel/random/boot_id") or "unknown"
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def rest(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def load(self, test: str, seed: int, start: int) -> Load:
+        if self._numpy_version() is None:
+            raise LoadProblem(f"{test} on the cpu backend needs NumPy; install python3-numpy on the node")
+        if test == "gemm_fp32":
+            return GemmLoad(self._gpu, seed + start, "float32")
+        if test == "gemm_fp64":
+            return GemmLoad(self._gpu, seed + start, "float64")
+        if test == "mem_copy":
+            return CopyLoad(self._gpu, seed + start)
+        raise LoadProblem(f"backend cpu has no {test}; it has gemm_fp32, gemm_fp64, mem_copy")
+
+    def samples(self) -> List[Sample]:
+        clock = _first_line("/proc/cpuinfo", "cpu MHz")
+        try:
+            mhz = float(clock) if clock is not None else None
+        except ValueError:
+            mhz = None
+        return [Sample(gpu=self._gpu, sm_clock_mhz=mhz)]

@@ -1,0 +1,55 @@
+"""Text and numbers made fit to show. Names come from nodes and are hostile: bounded, no control characters, no text direction tricks."""
+
+from __future__ import annotations
+
+import math
+import re
+
+MINUS = "\N{MINUS SIGN}"
+DASH = "\N{EN DASH}"  # what stands where a value is unknown
+NAME_CHARACTERS = 120
+SENTENCE_CHARACTERS = 600
+
+# C0/C1 controls; lone surrogates (cannot be written as UTF-8); the marks that turn or hide text; non-characters.
+_UNSHOWABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ufffe\uffff]")
+_XML_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def showable(text: str, limit: int | None = None) -> str:
+    """The text with what cannot or must not be shown as U+FFFD, cut with an ellipsis at `limit` characters."""
+    if limit is not None and len(text) > limit:
+        text = text[: limit - 1] + "\N{HORIZONTAL ELLIPSIS}"
+    return _UNSHOWABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def xml_text(text: str) -> str:
+    """The text without the characters that XML 1.0 forbids even escaped (https://www.w3.org/TR/xml/#charsets)."""
+    return _XML_FORBIDDEN.sub("", text)
+
+
+def number(value: float | None) -> str:
+    """About four significant digits, thousands apart; a dash for unknown. Never 'nan'."""
+    if value is None or not math.isfinite(value):
+        return DASH
+    if value == 0:
+        return "0"
+    digits = 3 - math.floor(math.log10(abs(value)))
+    if not -9 <= digits <= 9:
+        return f"{value:.3g}"
+    shown = f"{abs(value):,.{max(0, digits)}f}"
+    return MINUS + shown if value < 0 else shown
+
+
+def percent(value: float | None, places: int = 2) -> str:
+    """A signed percentage without its sign '%': '-8.06', '+0.31'; a dash for unknown."""
+    if value is None or not math.isfinite(value):
+        return DASH
+    shown = f"{abs(value):.{places}f}"
+    if not shown.strip("0."):
+        return shown
+    return (MINUS if value < 0 else "+") + shown
+
+
+def plural(count: int, one: str, many: str | None = None) -> str:
+    """'1 GPU', '2 GPUs', '1,024 nodes'."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"

@@ -1,0 +1,64 @@
+"""Every finding code: whose it is, and what to do next. docs/runbooks/<CODE>.md says more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """`of` is gpu, node, rack or fleet; `action` is the sentence that a person reads at 3 a.m."""
+
+    of: str
+    action: str
+
+
+CODES: dict[str, Code] = {
+    # GPU: speed
+    "PERF_OK": Code("gpu", "Nothing to do."),
+    "PERF_BELOW_MEDIAN": Code("gpu", "Run the vendor's field diagnostic on it, keep its output and open an RMA with this evidence."),
+    "TOO_FEW_WINDOWS": Code("gpu", "Run the plan again: fewer steady windows than a verdict needs."),
+    "COHORT_TOO_SMALL": Code("gpu", "Burn in more GPUs of this kind together, or give --reference RUN of a fleet that is known."),
+    "TEST_MISSING": Code("gpu", "See why the test did not run to its end on this node, mend it and run the plan again."),
+    "VALUE_INVALID": Code("gpu", "Look at the named values: a measurement must be a positive number. Measure again."),
+    # GPU: heat
+    "HEAT_OK": Code("gpu", "Nothing to do."),
+    "HEAT_UNKNOWN": Code("gpu", "The device gave no temperature: check the driver and the sampler, then run again."),
+    "HEAT_NEAR_LIMIT": Code("gpu", "Check airflow, dust covers and the heat sink's seat; then run again and compare with its slot peers."),
+    "HEAT_OVER_SLOT_PEERS": Code("gpu", "Reseat the heat sink or check the cold plate; the same slot of other nodes is cooler."),
+    "HEAT_OVER_COHORT": Code("gpu", "Find out its slot and limit (low confidence without them), then check its cooling."),
+    "THERMAL_SLOWDOWN": Code("gpu", "Check airflow and inlet once; if it throttles again alone, open an RMA with this evidence."),
+    # GPU: hard faults
+    "WRONG_RESULT": Code("gpu", "Take it out of service now. Run the vendor's field diagnostic and open an RMA; never train on it."),
+    "ROW_REMAP_FAILURE": Code("gpu", "Take nvidia-bug-report and the field diagnostic's output, then open an RMA: the vendor's own criterion is met."),
+    "SRAM_THRESHOLD": Code("gpu", "Take nvidia-bug-report and the field diagnostic's output, then open an RMA: the vendor's own criterion is met."),
+    "GPU_LOST": Code("gpu", "Power-cycle the node, reseat the module and run again; a second loss is an RMA."),
+    "RESET_PENDING": Code("gpu", "Reset the GPU (or reboot the node) and run again; a reset finishes the repair."),
+    # GPU: presence and identity
+    "GPU_PRESENT": Code("gpu", "Nothing to do; it was seen, not measured."),
+    "GPU_MISSING": Code("gpu", "Look at the slot: lspci, kernel log, seating, power. If lspci shows it and the driver does not, reset it first."),
+    "DUPLICATE_ID": Code("gpu", "One GPU cannot be in two nodes: check the inventory and which node the data came from. No RMA until this is clear."),
+    "UNDER_SHARED_FAULT": Code("gpu", "Mend what it shares with its neighbours first, then run again."),
+    # node
+    "NODE_OK": Code("node", "Nothing to do."),
+    "PARTS_MISSING": Code("node", "Find the missing part (slot named); until then the node is not what was bought."),
+    "PARTS_UNEXPECTED": Code("node", "More parts than expected: correct burnin_sku or burnin_expected_gpus."),
+    "EXPECTATION_MISSING": Code("node", "Set burnin_sku (or burnin_expected_gpus): without it, a missing GPU cannot be seen."),
+    "NODE_SLOW": Code("node", "Look for what its GPUs share: power supply, inlet air, CPU governor, PCIe, BIOS. Mend it and run again."),
+    "NODE_HOT": Code("node", "Its GPUs throttle on heat together: check fans, baffles, inlet air and blanking panels."),
+    "NODE_REBOOTED": Code("node", "It went down under load: look at BMC event log, power supplies and kernel log, then run again."),
+    "PLAN_ENDED_EARLY": Code("node", "Resume the run (burnin resume) or start it again; what is missing is no pass."),
+    "NODE_STOPPED": Code("node", "Resume the run (burnin resume) when ready."),
+    "NODE_UNREACHABLE": Code("node", "Bring it back on the network (BMC console), then burnin resume."),
+    "PREFLIGHT_FAILED": Code("node", "Mend what preflight named, then run it again."),
+    "RUN_FAILED": Code("node", "The run could not go on (reason named): mend it and resume."),
+    "EVIDENCE_UNREADABLE": Code("node", "A result file is damaged: collect again (burnin resume); if it stays so, check the node's disk and run again."),
+    # rack
+    "RACK_OK": Code("rack", "Nothing to do."),
+    "RACK_SLOW": Code("rack", "Look at the rack before its nodes: cooling, power feed, switch."),
+    "RACK_HOT": Code("rack", "The same slot throttles in several of its nodes: check inlet air, containment and blanking panels."),
+    # fleet
+    "FLEET_OK": Code("fleet", "Nothing to do."),
+    "ENVIRONMENT_SUSPECT": Code("fleet", "All are slow alike: suspect the stack, the power limit or the test itself; try a node known to be good. No RMA from this."),
+    "COHORTS_DIFFER": Code("fleet", "Bring the slower cohort to the faster one's software (named), then run again."),
+}  # fmt: skip
