@@ -72,7 +72,12 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("--out", required=True)
     verb.add_argument("--backend", choices=NAMES, default="nvml")
     verb.add_argument("--options")
-    for name, text in (("start", "begin a run in the background"), ("status", "how it stands"), ("stop", "end it"), ("pack", "pack its evidence")):
+    for name, text in (
+        ("start", "begin a run in the background"),
+        ("status", "how it stands"),
+        ("stop", "end it"),
+        ("pack", "pack its evidence"),
+    ):
         verb = verbs.add_parser(name, help=text)
         verb.add_argument("--run-dir", required=True)
         verb.add_argument("--backend", choices=NAMES, default="nvml")

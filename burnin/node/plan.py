@@ -110,7 +110,9 @@ def check_plan(raw: Any) -> Plan:
         if step.name in {other.name for other in steps}:
             raise PlanProblem(f"plan: steps[{index}].name {step.name!r} stands twice; give each step a name of its own")
         steps.append(step)
-    plan = Plan(str(raw.get("name", "")), str(raw.get("run_id", "")), int(_number("seed", raw.get("seed", 0), 0, 2**53, whole=True)), tuple(steps))
+    plan = Plan(
+        str(raw.get("name", "")), str(raw.get("run_id", "")), int(_number("seed", raw.get("seed", 0), 0, 2**53, whole=True)), tuple(steps)
+    )
     if plan.planned_s > LONGEST_S:
         raise PlanProblem(f"plan: lasts {plan.planned_s:g} s; expected at most {LONGEST_S} s (30 days)")
     return plan

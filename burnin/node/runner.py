@@ -100,7 +100,9 @@ class Runner:
         if new:
             self._samples.write(",".join(SAMPLE_FIELDS))
         self._told = -PROGRESS_EVERY_S
-        self._planned_done_s = sum(step.start_s for step in plan.steps for start in range(1, step.starts + 1) if (step.name, start) in self._done)
+        self._planned_done_s = sum(
+            step.start_s for step in plan.steps for start in range(1, step.starts + 1) if (step.name, start) in self._done
+        )
 
     def elapsed_s(self) -> float:
         """Seconds since the run first began on this node, earlier attempts included; never goes back."""
@@ -193,13 +195,17 @@ class Runner:
             for sample in samples:
                 if sample.gpu in gathered:
                     gathered[sample.gpu].samples.append(sample)
-            self._progress("running", f"{step.name}, start {start}, {phase}", samples, in_start_s=self._phase_offset(step, phase) + seconds - left)
+            self._progress(
+                "running", f"{step.name}, start {start}, {phase}", samples, in_start_s=self._phase_offset(step, phase) + seconds - left
+            )
 
     @staticmethod
     def _phase_offset(step: Step, phase: str) -> float:
         return {"idle": 0.0, "warmup": step.idle_s}.get(phase, step.idle_s + step.warmup_s)
 
-    def _write_window(self, step: Step, start: int, number: int, seed: int, began: str, elapsed: float, gathered: Dict[str, Window]) -> None:
+    def _write_window(
+        self, step: Step, start: int, number: int, seed: int, began: str, elapsed: float, gathered: Dict[str, Window]
+    ) -> None:
         test = TESTS[step.test]
         for gpu in sorted(gathered):
             window = gathered[gpu]
@@ -223,14 +229,18 @@ class Runner:
                 cells.append("" if value is None else str(int(value)) if isinstance(value, bool) else f"{value:g}")
             self._samples.write(",".join(cells))
 
-    def _progress(self, state: str, stage: str, samples: Optional[List[Sample]] = None, in_start_s: float = 0.0, force: bool = False) -> None:
+    def _progress(
+        self, state: str, stage: str, samples: Optional[List[Sample]] = None, in_start_s: float = 0.0, force: bool = False
+    ) -> None:
         """A small file for who looks in: replaced whole, at most twice a second of real time."""
         real = time.monotonic()
         if not force and real - self._told < PROGRESS_EVERY_S:
             return
         self._told = real
         self._samples.flush()
-        hottest = max((sample for sample in samples or [] if sample.temp_c is not None), key=lambda sample: sample.temp_c or 0.0, default=None)
+        hottest = max(
+            (sample for sample in samples or [] if sample.temp_c is not None), key=lambda sample: sample.temp_c or 0.0, default=None
+        )
         write_whole(
             self._out / "progress.json",
             {

@@ -124,7 +124,9 @@ def _start_unit(command: List[str], unit: str, planned_s: float) -> None:
     argv += [f"--property={name}={value}" for name, value in properties.items()]
     done = subprocess.run([*argv, "--", *command], capture_output=True, text=True, timeout=60, check=False)
     if done.returncode != 0:
-        raise SuperviseProblem(f"systemd-run for {unit} exited {done.returncode}: {done.stderr.strip()[:500]}; look at `systemctl status {unit}`")
+        raise SuperviseProblem(
+            f"systemd-run for {unit} exited {done.returncode}: {done.stderr.strip()[:500]}; look at `systemctl status {unit}`"
+        )
 
 
 def _await_start(run: Path, known: int) -> Dict[str, Any]:
@@ -178,7 +180,9 @@ def pack(run: Path, backend: str) -> Dict[str, Any]:
     options = json.loads((run / "options.json").read_text(encoding="utf-8")) if (run / "options.json").exists() else {}
     state = status(run)
     boot_id = open_backend(backend, options, run, 0).boot_id()
-    write_whole(staging / "collected.json", {"state": state["state"], "boot_id": boot_id, "packed": now(), "reason": state.get("reason", "")})
+    write_whole(
+        staging / "collected.json", {"state": state["state"], "boot_id": boot_id, "packed": now(), "reason": state.get("reason", "")}
+    )
     for name in ("identity.json", "journal.jsonl", "measurements.jsonl"):
         if (evidence / name).exists():
             shutil.copyfile(evidence / name, staging / name)

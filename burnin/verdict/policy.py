@@ -53,7 +53,9 @@ class Policy:
         """Raise PolicyError for a SKU that is none of ours."""
         if sku is not None and sku not in self.skus:
             near = get_close_matches(sku, sorted(self.skus), 1)
-            raise PolicyError(f"SKU {sku!r} is unknown" + (f"; did you mean {near[0]!r}?" if near else "") + f" Known: {', '.join(sorted(self.skus))}")
+            raise PolicyError(
+                f"SKU {sku!r} is unknown" + (f"; did you mean {near[0]!r}?" if near else "") + f" Known: {', '.join(sorted(self.skus))}"
+            )
 
 
 def _load(text: str, where: str) -> dict[str, Any]:

@@ -78,7 +78,9 @@ class SimGpu:
         else:
             self.throttle = min(1.0, self.throttle + self._value("throttle_up_pct_s") / 100 * seconds)
         idle = self._value("idle_w")
-        self.power_w = idle + (target - idle) * self.throttle ** self._value("power_exponent") + (self.power_offset if test is not None else 0.0)
+        self.power_w = (
+            idle + (target - idle) * self.throttle ** self._value("power_exponent") + (self.power_offset if test is not None else 0.0)
+        )
         aim = self._ambient + self._resistance * self.power_w
         self.temp_c += (aim - self.temp_c) * min(1.0, seconds / self._value("thermal_tau_s"))
         self.capped = test is not None and not self.throttling and target >= self._value("power_limit_w")

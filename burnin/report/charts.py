@@ -1,0 +1,246 @@
+"""The two charts of the report: a test's distribution over the GPUs, and one GPU's telemetry over time against its slot peers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from burnin.outcome import Outcome
+from burnin.report import svg
+from burnin.report.envelope import Buckets, Values, intervals, pieces, spread
+from burnin.report.series import Step
+from burnin.report.text import number, percent
+
+WIDTH = 400.0  # about what a phone and a third of a desktop have, so text keeps its size
+MAX_MARKS = 250  # flagged GPUs drawn one by one in a distribution
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """One GPU in a distribution."""
+
+    deviation_pct: float
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """What a chart of one cohort shows: deviations in rate, slow on the left."""
+
+    label: str
+    unit: str
+    median: float | None
+    line: float | None
+    line_pct: float
+    votes: tuple[Vote, ...]
+
+
+_TOP, _BOTTOM, _FLOOR = 26.0, 36.0, 168.0  # of the drawing of 204
+
+
+def distribution(data: Distribution) -> Markup:
+    """Dots, one a GPU, while they fit; else bars. Values far outside are drawn at the edge and counted there."""
+    deviations = [vote.deviation_pct for vote in data.votes]
+    low = max(min([*deviations, data.line_pct - 1.5]) - 0.5, data.line_pct - 7)
+    high = min(max([*deviations, 2.0]) + 0.5, 8.0)
+    scale = svg.Scale(low, high, 8, WIDTH - 8)
+    good = [vote.deviation_pct for vote in data.votes if vote.outcome is Outcome.PASS]
+    flagged = [vote for vote in data.votes if vote.outcome is not Outcome.PASS]
+    parts = [
+        svg.rectangle(0, _TOP, scale(data.line_pct), _FLOOR - _TOP, "beyond"),
+        *_axis(scale, low, high),
+        *_columns(scale, good, flagged),
+        _marker_line(scale(data.line_pct), "line5"),
+        _marker_line(scale(0.0), "median"),
+        svg.text(f"{percent(data.line_pct, 0)} % line  {number(data.line)}", scale(data.line_pct), _TOP - 10, class_="strong", anchor=_anchor(scale(data.line_pct), 62)),
+        svg.text(f"median  {number(data.median)}", scale(0.0), _TOP - 10, class_="strong", anchor=_anchor(scale(0.0), 52)),
+    ]
+    outside = sum(1 for value in deviations if value < low)
+    if outside:
+        parts.append(svg.text(f"\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK} {outside} further left, to {percent(min(deviations), 0)} %", 8, _TOP + 12, class_="tick"))
+    return svg.drawing(WIDTH, _FLOOR + _BOTTOM, data.label, *parts)
+
+
+def _axis(scale: svg.Scale, low: float, high: float) -> list[Markup]:
+    parts = [svg.line((0, _FLOOR), (WIDTH, _FLOOR), "axis")]
+    for value in svg.ticks(low, high, 6):
+        parts.append(svg.line((scale(value), _FLOOR), (scale(value), _FLOOR + 4), "axis"))
+        parts.append(svg.text(percent(value, 0), scale(value), _FLOOR + 16, class_="tick", anchor=_anchor(scale(value), 10)))
+    parts.append(svg.text("slower", 8, _FLOOR + 32, class_="tick"))
+    parts.append(svg.text("% from the median", WIDTH / 2, _FLOOR + 32, class_="tick", anchor="middle"))
+    parts.append(svg.text("faster", WIDTH - 8, _FLOOR + 32, class_="tick", anchor="end"))
+    return parts
+
+
+def _columns(scale: svg.Scale, good: Sequence[float], flagged: Sequence[Vote]) -> list[Markup]:
+    width, room = 9.0, _FLOOR - _TOP - 4
+    counts = Counter(_column(scale, value, width) for value in good)
+    marks: dict[int, list[Outcome]] = {}
+    for vote in sorted(flagged, key=lambda vote: vote.outcome.badness):
+        marks.setdefault(_column(scale, vote.deviation_pct, width), []).append(vote.outcome)
+    tallest = max((counts[column] + len(marks.get(column, ())) for column in {*counts, *marks}), default=0)
+    if tallest * width <= room:
+        return _dots(counts, marks, width)
+    return _bars(counts, marks, width, room)
+
+
+def _column(scale: svg.Scale, value: float, width: float) -> int:
+    return int(scale.clamped(value) // width)
+
+
+def _dots(counts: Counter[int], marks: dict[int, list[Outcome]], width: float) -> list[Markup]:
+    parts = []
+    for column, count in sorted(counts.items()):
+        parts += [svg.element("circle", cx=(column + 0.5) * width, cy=_FLOOR - (row + 0.5) * width - 1, r=3.6, class_="vote") for row in range(count)]
+    for column, outcomes in sorted(marks.items()):
+        for row, outcome in enumerate(outcomes, start=counts[column]):
+            parts.append(mark(outcome, (column + 0.5) * width, _FLOOR - (row + 0.5) * width - 1))
+    return parts
+
+
+def _bars(counts: Counter[int], marks: dict[int, list[Outcome]], width: float, room: float) -> list[Markup]:
+    tallest = max(counts.values(), default=0)
+    parts = []
+    for column, count in sorted(counts.items()):
+        height = max(1.0, count / tallest * (room - 14))
+        parts.append(svg.rectangle(column * width + 0.5, _FLOOR - height, width - 1, height, "bar"))
+        if count == tallest:
+            parts.append(svg.text(f"{count:,} GPUs", (column + 1) * width + 4, _FLOOR - height + 9, class_="tick"))
+    drawn = 0
+    for column, outcomes in sorted(marks.items()):
+        # One mark a verdict and column: a thousand marks on one spot show no more than one.
+        for row, outcome in enumerate(dict.fromkeys(outcomes)):
+            if drawn < MAX_MARKS:
+                parts.append(mark(outcome, (column + 0.5) * width, _FLOOR - 6 - row * 10))
+            drawn += 1
+    return parts
+
+
+def mark(outcome: Outcome, x: float, y: float) -> Markup:
+    """The verdict's shape; the same shapes as the icons (templates/report.html.j2)."""
+    return svg.element("use", href=f"#v-{outcome.value}", x=x - 6, y=y - 6, width=12.0, height=12.0, class_=f"c-{outcome.value}")
+
+
+def _marker_line(x: float, class_: str) -> Markup:
+    return svg.line((x, _TOP - 5), (x, _FLOOR), class_)
+
+
+def _anchor(x: float, half_px: float) -> str:
+    if x < half_px:
+        return "start"
+    return "end" if x > WIDTH - half_px else "middle"
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """One quantity of one GPU over time, and the same of its peers."""
+
+    label: str
+    elapsed_s: Sequence[float]
+    values: Values
+    peers: tuple[tuple[Sequence[float], Values], ...]
+    steps: tuple[Step, ...]
+    throttled: tuple[tuple[Sequence[float], Values, str], ...]  # elapsed, flag, class of the band
+    limit: tuple[str, float] | None = None
+    end_s: float = 0.0
+    thin: bool = False
+
+
+_LEFT, _RIGHT, _HEAD, _FOOT, _HEIGHT = 40.0, 6.0, 16.0, 20.0, 150.0
+
+
+def track(data: Track, buckets: int) -> Markup | None:
+    """The line of this GPU over the band of its peers; None where the GPU has no value at all."""
+    extent = Buckets(0.0, max([data.end_s, *data.elapsed_s[-1:]]), buckets)
+    own = pieces(data.elapsed_s, data.values, extent)
+    if not own:
+        return None
+    others = spread(data.peers, extent)
+    values = [y for piece in own for _x, y in piece] + [edge for piece in others for _x, low, high in piece for edge in (low, high)]
+    if data.limit is not None:
+        values.append(data.limit[1])
+    low, high = svg.nice(min(values), max(values), 3)
+    x = svg.Scale(0.0, extent.end_s, _LEFT, WIDTH - _RIGHT)
+    y = svg.Scale(low, high, _HEIGHT - _FOOT, _HEAD)
+    return svg.drawing(
+        WIDTH,
+        _HEIGHT,
+        data.label,
+        *_throttle_bands(data, x),
+        *_grid(x, y, low, high, extent.end_s),
+        *_step_borders(data.steps, x, extent.end_s),
+        svg.band([[(x(at), y(lowest), y(highest)) for at, lowest, highest in piece] for piece in others], "peers"),
+        *(() if data.limit is None else _limit(data.limit, y)),
+        svg.polyline([[(x(at), y(value)) for at, value in piece] for piece in own], "own"),
+    )
+
+
+def tracks_over(label: str, members: Sequence[tuple[Sequence[float], Values]], steps: tuple[Step, ...], end_s: float, buckets: int) -> Markup | None:
+    """All of a node's GPUs as thin lines, to see where they ended."""
+    extent = Buckets(0.0, end_s, buckets)
+    lines = [pieces(elapsed_s, values, extent) for elapsed_s, values in members]
+    values = [value for line in lines for piece in line for _at, value in piece]
+    if not values:
+        return None
+    low, high = svg.nice(min(values), max(values), 3)
+    x = svg.Scale(0.0, extent.end_s, _LEFT, WIDTH - _RIGHT)
+    y = svg.Scale(low, high, _HEIGHT - _FOOT, _HEAD)
+    last_s = max(elapsed_s[-1] for elapsed_s, _values in members if elapsed_s)
+    ended = []
+    if last_s < 0.98 * end_s:
+        ended = [svg.rectangle(x(last_s), _HEAD, x(end_s) - x(last_s), _HEIGHT - _FOOT - _HEAD, "silence"), svg.text("no samples", x((last_s + end_s) / 2), _HEAD + 14, class_="tick", anchor="middle")]
+    drawn = (svg.polyline([[(x(at), y(value)) for at, value in piece] for piece in line], "member") for line in lines)
+    return svg.drawing(WIDTH, _HEIGHT, label, *ended, *_grid(x, y, low, high, extent.end_s), *_step_borders(steps, x, extent.end_s), *drawn)
+
+
+def _grid(x: svg.Scale, y: svg.Scale, low: float, high: float, end_s: float) -> list[Markup]:
+    parts = []
+    for value in svg.ticks(low, high, 3):
+        parts.append(svg.line((_LEFT, y(value)), (WIDTH - _RIGHT, y(value)), "grid"))
+        parts.append(svg.text(number(value) if abs(value) < 1 else f"{value:,.0f}", _LEFT - 5, y(value) + 4, class_="tick", anchor="end"))
+    step_s, divisor, unit = _time_step(end_s)
+    count = int(end_s / step_s + 1e-9)
+    for index in range(count + 1):
+        at = index * step_s
+        shown = f"{at / divisor:g}" + (f" {unit}" if index == count else "")
+        parts.append(svg.text(shown, x(at), _HEIGHT - 5, class_="tick", anchor=_anchor(x(at), 20)))
+    return parts
+
+
+def _time_step(end_s: float) -> tuple[float, float, str]:
+    """The distance between two ticks in seconds, and the unit to print them in."""
+    divisor, unit = (1.0, "s") if end_s < 180 else (60.0, "min") if end_s < 3 * 3600 else (3600.0, "h")
+    steps = (1, 2, 5, 10, 15, 20, 30, 60) if unit != "h" else (1, 2, 3, 6, 12, 24, 48, 96)
+    return next((step * divisor for step in steps if end_s / (step * divisor) <= 5.5), end_s / 4 or 1.0), divisor, unit
+
+
+def _step_borders(steps: Iterable[Step], x: svg.Scale, end_s: float) -> list[Markup]:
+    parts: list[Markup] = []
+    known = [step for step in steps if step.elapsed_s <= end_s][:60]
+    free_px = 0.0
+    for step, following in zip(known, [*known[1:], None], strict=True):
+        at = x(step.elapsed_s)
+        until = x(following.elapsed_s) if following else WIDTH - _RIGHT
+        if step.elapsed_s > 0:
+            parts.append(svg.line((at, _HEAD), (at, _HEIGHT - _FOOT), "border"))
+        shown = step.name[:24]
+        if shown and at >= free_px and 5.6 * len(shown) <= until - at:  # no label where it would run into the next step
+            parts.append(svg.text(shown, at + 2, _HEAD - 5, class_="step"))
+            free_px = at + 5.6 * len(shown) + 6
+    return parts
+
+
+def _throttle_bands(data: Track, x: svg.Scale) -> list[Markup]:
+    return [
+        svg.rectangle(x(start_s), _HEAD, max(1.0, x(end_s) - x(start_s)), _HEIGHT - _FOOT - _HEAD, class_)
+        for elapsed_s, flags, class_ in data.throttled
+        for start_s, end_s in intervals(elapsed_s, flags, (x.high - x.low) / 120)
+    ]
+
+
+def _limit(limit: tuple[str, float], y: svg.Scale) -> tuple[Markup, Markup]:
+    name, value = limit
+    return svg.line((_LEFT, y(value)), (WIDTH - _RIGHT, y(value)), "limit"), svg.text(name, WIDTH - _RIGHT - 2, y(value) - 4, class_="tick", anchor="end")

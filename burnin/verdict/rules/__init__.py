@@ -1,0 +1,1 @@
+"""The rules of judgement, one module each. A rule takes a Case and yields (where, Finding)."""

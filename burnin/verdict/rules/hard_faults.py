@@ -1,0 +1,62 @@
+"""Rule 7: faults that decide alone. A part condemned here does not vote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from burnin.outcome import Outcome
+from burnin.verdict.case import Case, Found, Where, finding
+
+RESETS = ("reset", "gpu_reset", "drain_and_reset", "node_reboot")
+
+
+def judge(case: Case) -> Iterator[Found]:
+    """Findings on parts whose hardware said, or whose results show, that they are broken."""
+    yield from _wrong_results(case)
+    for part in case.evidence.parts:
+        where, health = Where("gpu", part.key), part.health
+        if health.lost:
+            yield where, finding("GPU_LOST", Outcome.RETEST, "It fell off the bus during the run.", cause="unknown")
+        if health.row_remap_failure:
+            why = "The row-remap failure flag is set: a memory row could not be replaced."
+            yield where, finding("ROW_REMAP_FAILURE", Outcome.RMA, why, cause="memory")
+        if health.sram_threshold_exceeded:
+            yield where, finding("SRAM_THRESHOLD", Outcome.RMA, "The SRAM error threshold flag is set.", cause="memory")
+        if health.row_remap_pending or (health.recovery_action or "none") in RESETS:
+            what = (
+                "A row remap is pending"
+                if health.row_remap_pending
+                else f"The driver asks for the recovery action {health.recovery_action!r}"
+            )
+            yield where, finding("RESET_PENDING", Outcome.RETEST, f"{what}: its numbers count only after the reset.", cause="memory")
+
+
+def _wrong_results(case: Case) -> Iterator[Found]:
+    """A wrong result on two seeds is a broken part; on one seed it is a suspect. Steady or not makes no difference."""
+    windows = case.evidence.windows
+    wrong = (
+        windows.filter(pl.col("wrong") > 0)
+        .group_by("part", "test")
+        .agg(pl.col("wrong").sum(), pl.struct("step", "seed").n_unique().alias("seeds"), pl.len().alias("hit"))
+        .join(windows.group_by("part", "test").agg(pl.col("checked").sum(), pl.len().alias("windows")), on=["part", "test"])
+        .sort("part", "test")
+    )
+    rows = list(wrong.iter_rows(named=True))
+    # Two tests that each met it once are two seeds as well.
+    seeds = {key: sum(row["seeds"] for row in rows if row["part"] == key) for key in {row["part"] for row in rows}}
+    for row in rows:
+        again = seeds[row["part"]] >= case.policy.count("wrong_result_seeds")
+        told = f"{row['wrong']} of {row['checked']} checked results were wrong, in {row['hit']} of {row['windows']} windows"
+        why = f"{told}, on {seeds[row['part']]} seeds: it computes wrong." if again else f"{told}, on one seed only: once is a suspect."
+        outcome = Outcome.RMA if again else Outcome.RETEST
+        evidence = {"wrong": row["wrong"], "checked": row["checked"], "seeds": seeds[row["part"]]}
+        facts = {
+            "test": row["test"],
+            "value": float(row["wrong"]),
+            "unit": "wrong results",
+            "windows": row["windows"],
+            "evidence": evidence,
+        }
+        yield Where("gpu", row["part"]), finding("WRONG_RESULT", outcome, why, cause="silicon", **facts)
