@@ -1,0 +1,1 @@
+"""The few modules that touch the world: Ansible, processes, clock, files."""
