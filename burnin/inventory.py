@@ -1,0 +1,75 @@
+"""The inventory contract: what a site says of its nodes, checked before anything is touched. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from burnin.errors import InventoryError
+from burnin.verdict.policy import Policy
+
+GROUP = "gpu_nodes"
+# Variables of the whole suite; those of a role stand in its argument specs.
+SITE_VARIABLES = ("burnin_sku", "burnin_rack", "burnin_position", "burnin_expected_gpus", "burnin_demo_root", "burnin_demo_compress", "burnin_demo_seed", "burnin_demo_gpus")
+MOST_GPUS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node as the site wrote it. `folder` is its name made safe for a file system."""
+
+    node: str
+    folder: str
+    rack: str | None
+    position: int | None
+    sku: str | None
+    expected_gpus: int | None
+
+
+def _text(host: str, name: str, value: Any) -> str | None:
+    """A label. YAML makes numbers of 07, 1.20 and 1e5: refuse those rather than guess what was written."""
+    if value is None or isinstance(value, str):
+        return value
+    kind = type(value).__name__
+    raise InventoryError(f"{name} of {host}: found {value!r} ({kind}); expected text. Put it in quotes, or YAML turns 07, 1.20 or 1e5 into another thing")
+
+
+def _whole(host: str, name: str, value: Any, most: int) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, str) and value.strip().isdigit():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+        raise InventoryError(f"{name} of {host}: found {value!r}; expected a whole number from 0 to {most}")
+    return value
+
+
+def node_of(host: str, variables: Mapping[str, Any], folder: str, policy: Policy) -> Node:
+    """One node of the inventory. Raises InventoryError, or PolicyError for a SKU that is none of ours."""
+    sku = _text(host, "burnin_sku", variables.get("burnin_sku"))
+    policy.know_sku(sku)
+    expected = _whole(host, "burnin_expected_gpus", variables.get("burnin_expected_gpus"), MOST_GPUS)
+    return Node(
+        node=host,
+        folder=folder,
+        rack=_text(host, "burnin_rack", variables.get("burnin_rack")),
+        position=_whole(host, "burnin_position", variables.get("burnin_position"), 10_000),
+        sku=sku,
+        expected_gpus=expected if expected is not None else policy.expected_gpus(sku),
+    )
+
+
+def check_variables(names: Iterable[str], roles: Mapping[str, Iterable[str]], where: str) -> None:
+    """Refuse a variable with the prefix of one of our roles (or of ours at all) that no argument spec knows (a misspelt one is silently nothing).
+
+    `roles`: role name -> the names in its argument specs.
+    """
+    known = set(SITE_VARIABLES).union(*roles.values())
+    prefixes = ("burnin_", *(f"{role}_" for role in roles))
+    for name in sorted(set(names)):
+        if name.startswith(prefixes) and name not in known:
+            near = get_close_matches(name, sorted(known), 1, cutoff=0.5)
+            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(known))}"
+            raise InventoryError(f"{where}: variable {name!r} is none of ours and would do nothing; {hint}")

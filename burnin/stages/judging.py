@@ -1,0 +1,89 @@
+"""The verdict stage: a run folder or a table in, verdict.json and the reports out."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from burnin.adapters.run_files import append_line, gather, read_run_files, write_text
+from burnin.errors import RunFolderError, TableError
+from burnin.node.catalog import TESTS
+from burnin.stages.opening import load_policy
+from burnin.verdict.document import build, dump
+from burnin.verdict.engine import judge
+from burnin.verdict.policy import Policy
+from burnin.verdict.run_folder import read_run
+
+LARGEST_TABLE_BYTES = 4 * 1024**3
+
+
+def judge_run(folder: Path, policy_path: Path | None = None, reference: Path | None = None) -> dict[str, Any]:
+    """Judge a run folder (what was fetched is unpacked first) and write verdict.json into it. Returns the document."""
+    for problem in gather(folder):
+        append_line(folder / "controller.jsonl", {"stage": "unpack", "node": problem.partition(":")[0], "state": "damaged", "why": problem})
+    files = read_run_files(folder)
+    policy = load_policy(policy_path) if policy_path else recorded_policy(files.run)
+    document = build(judge(read_run(files, policy), policy, read_reference(reference)))
+    write_text(folder / "verdict.json", dump(document))
+    return document
+
+
+def recorded_policy(run: Mapping[str, Any]) -> Policy:
+    """The policy that the run was opened with: a later burnin judges it by the same limits."""
+    recorded = run.get("policy")
+    if isinstance(recorded, dict) and isinstance(recorded.get("limits"), dict) and isinstance(recorded.get("skus"), dict):
+        current = load_policy(None)
+        return Policy(str(recorded.get("name", "recorded")), {**current.limits, **recorded["limits"]}, {**current.skus, **recorded["skus"]})
+    return load_policy(None)
+
+
+def read_reference(path: Path | None) -> dict[str, float]:
+    """cohort -> median of an earlier verdict. Raises RunFolderError for a run without one."""
+    if path is None:
+        return {}
+    file = path / "verdict.json" if path.is_dir() else path
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+        return {str(cohort["cohort"]): float(cohort["median"]) for cohort in document["cohorts"]}
+    except (OSError, ValueError, KeyError, TypeError) as problem:
+        raise RunFolderError(f"--reference {path}: holds no verdict that can be read ({problem}); run `burnin verdict {path}` first") from None
+
+
+def judge_table(
+    path: Path, *, columns: str | None, test: str, better: str | None, sku: str | None, policy_path: Path | None, reference: Path | None
+) -> dict[str, Any]:
+    """Judge a CSV of measurements; returns the document. Writes nothing."""
+    from burnin.verdict.table import parse_columns, read_table
+
+    policy = load_policy(policy_path)
+    known = TESTS.get(test)
+    direction = better or (known.better if known else "higher")
+    mapping = parse_columns(columns, str(path))
+    try:
+        if path.stat().st_size > LARGEST_TABLE_BYTES:
+            raise TableError(f"{path}: larger than {LARGEST_TABLE_BYTES} bytes; split it by test")
+        content = path.read_bytes()
+    except OSError as problem:
+        raise TableError(f"{path}: cannot be read ({problem.strerror}); give --table FILE, a CSV with a header line") from None
+    unit = known.unit if known else None
+    evidence = read_table(content, columns=mapping, test=test, unit=unit, better=direction, sku=sku, policy=policy, where=str(path))
+    return build(judge(evidence, policy, read_reference(reference)))
+
+
+def samples_text(folder: Path, node_folder: str) -> str | None:
+    """The telemetry of one node as CSV text, as far as it can be unpacked; None when there is none."""
+    path = folder / "nodes" / node_folder / "samples.csv.gz"
+    if not path.is_file():
+        return None
+    pieces = []
+    try:
+        with gzip.open(path, "rb") as file:
+            while block := file.read(1 << 20):
+                pieces.append(block)
+    except (OSError, EOFError, zlib.error):
+        pass  # cut off: what came before stands, and the checksum has already been reported
+    return b"".join(pieces).decode("utf-8", errors="replace")

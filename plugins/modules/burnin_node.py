@@ -1,0 +1,156 @@
+#!/usr/bin/python
+# Copyright: burnin contributors. Apache License 2.0 (see LICENSE)
+"""Ansible module: talk to the node program of burnin on this node."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: burnin_node
+short_description: Start, look at, stop, pack or identify with the node program of burnin
+description:
+  - Runs the node program (one zipapp) with the interpreter that Ansible uses on the node.
+  - Evidence is written to files on the node; only a short status comes back in the task's result, under C(burnin).
+options:
+  action:
+    description: What to do.
+    type: str
+    required: true
+    choices: [identity, start, status, stop, pack]
+  run_dir:
+    description: The run's folder on the node.
+    type: path
+    required: true
+  backend:
+    description: How the GPUs are reached.
+    type: str
+    default: nvml
+    choices: [nvml, sim, cpu]
+  supervisor:
+    description: What keeps the run alive without us.
+    type: str
+    default: systemd
+    choices: [systemd, process]
+  unit:
+    description: The name of the transient systemd unit.
+    type: str
+    default: burnin
+  plan:
+    description: The plan, for C(action=start).
+    type: dict
+  options:
+    description: The backend's options.
+    type: dict
+    default: {}
+attributes:
+  check_mode:
+    support: full
+author: burnin contributors
+"""
+
+EXAMPLES = r"""
+- name: Start the run
+  burnin_node:
+    action: start
+    run_dir: /var/lib/burnin/20260101T120000Z-a1b2c3
+    plan: "{{ plan }}"
+"""
+
+RETURN = r"""
+burnin:
+  description: The node program's answer, at most a few hundred bytes.
+  returned: always
+  type: dict
+"""
+
+import json
+import os
+import shutil
+import sys
+import time
+
+from ansible.module_utils.basic import AnsibleModule
+
+PROGRAM = "burnin-node.pyz"
+LEAST_PYTHON = (3, 9)
+
+
+def write_json(path, document):
+    """Replace the file at once; only its owner may read it."""
+    partial = path + ".partial"
+    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        json.dump(document, file, sort_keys=True)
+    os.replace(partial, path)
+
+
+def call(module, arguments):
+    """The node program's JSON answer; fails the module with its own words otherwise."""
+    program = os.path.join(module.params["run_dir"], PROGRAM)
+    code, out, err = module.run_command([sys.executable, program, *arguments])
+    if code != 0:
+        module.fail_json(msg="burnin node %s exited %d: %s" % (arguments[0], code, (err or out).strip()[-1500:]), burnin={"state": "failed"})
+    try:
+        return json.loads(out)
+    except ValueError:
+        module.fail_json(msg="burnin node %s answered no JSON: %s" % (arguments[0], out[:300]), burnin={"state": "failed"})
+
+
+def identify(module):
+    """Who the node is, into preflight.json; the answer is a summary."""
+    p = module.params
+    write_json(os.path.join(p["run_dir"], "options.json"), p["options"])
+    told = call(module, ["identity", "--backend", p["backend"], "--options", os.path.join(p["run_dir"], "options.json")])
+    path = os.path.join(p["run_dir"], "preflight.json")
+    write_json(path, told)
+    return {
+        "state": "identified",
+        "path": path,
+        "gpus": len(told["gpus"]),
+        "python": ".".join(str(part) for part in sys.version_info[:3]),
+        "free_mib": shutil.disk_usage(p["run_dir"]).free // 2**20,
+        "epoch_s": int(time.time()),
+    }
+
+
+def act(module):
+    """Do it; returns (changed, answer)."""
+    p = module.params
+    if p["action"] == "identity":
+        return False, identify(module)
+    arguments = [p["action"], "--run-dir", p["run_dir"], "--backend", p["backend"], "--supervisor", p["supervisor"], "--unit", p["unit"]]
+    if p["action"] == "start":
+        os.chmod(p["run_dir"], 0o700)
+        for name in ("plan", "options"):
+            path = os.path.join(p["run_dir"], name + ".json")
+            if not os.path.exists(path):
+                write_json(path, p[name])
+    answer = call(module, arguments)
+    return bool(answer.pop("changed", False)), answer
+
+
+def main():
+    """Ansible's entry."""
+    module = AnsibleModule(
+        argument_spec={
+            "action": {"type": "str", "required": True, "choices": ["identity", "start", "status", "stop", "pack"]},
+            "run_dir": {"type": "path", "required": True},
+            "backend": {"type": "str", "default": "nvml", "choices": ["nvml", "sim", "cpu"]},
+            "supervisor": {"type": "str", "default": "systemd", "choices": ["systemd", "process"]},
+            "unit": {"type": "str", "default": "burnin"},
+            "plan": {"type": "dict"},
+            "options": {"type": "dict", "default": {}},
+        },
+        required_if=[("action", "start", ["plan"])],
+        supports_check_mode=True,
+    )
+    if sys.version_info[:2] < LEAST_PYTHON:
+        module.fail_json(msg="Python %d.%d on this node is too old; burnin needs 3.9 or later: set ansible_python_interpreter" % sys.version_info[:2])
+    if module.check_mode and module.params["action"] in ("start", "stop"):
+        module.exit_json(changed=True, burnin={"state": "unchanged in check mode"})
+    if module.params["action"] in ("status", "stop") and not os.path.exists(os.path.join(module.params["run_dir"], PROGRAM)):
+        module.exit_json(changed=False, burnin={"state": "absent"})
+    changed, answer = act(module)
+    module.exit_json(changed=changed, burnin=answer)
+
+
+if __name__ == "__main__":
+    main()
