@@ -101,11 +101,6 @@ def written(file: str) -> list[Case]:
 # Too long to write out, or a breach in whatever file it is written down in.
 WORK, HOME = "/" + "work/main", "/" + "root/.cache"
 SHORT, OWN = python.modules_and_functions_stay_short, documents.repository_is_small_and_self_contained
-    "/" + "work/main",
-    "/" + "root/.cache",
-    python.modules_and_functions_stay_short,
-    documents.repository_is_small_and_self_contained,
-)
 RED = [
     *written("red.yaml"),
     Case("a module of 401 lines", SHORT, {"burnin/a.py": "x = 1\n" * 401}, "burnin/a.py:401", "401 lines"),

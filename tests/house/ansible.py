@@ -175,6 +175,6 @@ def _opens_well(tree: Tree, play: dict[str, Any]) -> bool:
 
 
 def _imports_an_assert(tree: Tree, task: dict[str, Any]) -> bool:
-    role = next((task[key] for key in sorted(ROLE_IMPORTS & set(task))), {})
+    role: dict[str, Any] = next((task[key] for key in sorted(ROLE_IMPORTS & set(task))), {})
     path = f"roles/{role.get('name')}/tasks/{role.get('tasks_from', 'main')}".removesuffix(".yml") + ".yml"
     return tree.has(path) and any(ASSERT in inner for inner in _flat(tree.yaml(path)))
