@@ -28,7 +28,7 @@ check: dev-environment
 	'$(BIN)'/ruff check .
 	'$(BIN)'/ruff format --check .
 	'$(BIN)'/mypy --strict
-	'$(BIN)'/ansible-lint --offline --strict
+	PATH="$(CURDIR)/$(BIN):$$PATH" ansible-lint --offline --strict
 	'$(BIN)'/python -m pytest -q tests/test_house.py
 
 lock: dev-environment
@@ -36,7 +36,7 @@ lock: dev-environment
 	UV_CUSTOM_COMPILE_COMMAND='make lock' '$(BIN)'/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url $(UPGRADE) requirements-dev.in -o requirements-dev.txt
 
 clean:
-	rm -rf -- '$(VENV)' .venv-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	rm -rf -- '$(VENV)' .venv-demo .ansible .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf -- {} +
 
 run-environment:
