@@ -1,0 +1,141 @@
+"""The burn-in stage: preflight, start, poll until the nodes are done, collect, judge. Resuming is the same path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from burnin.adapters.ansible import Event, HostState, PlayResult
+from burnin.adapters.cancel import Cancel
+from burnin.adapters.clock import monotonic_s
+from burnin.adapters.run_files import locked, read_run_json
+from burnin.node.plan import check_plan
+from burnin.stages.judging import judge_run
+from burnin.stages.nodes import Driver, Target
+from burnin.stages.reporting import write_reports
+
+PLAY_TIMEOUT_S = 900.0
+POLL_TIMEOUT_S = 120.0
+GIVE_UP_AFTER_S = 900.0  # a node that does not answer for so long is given up; the others were not waiting for it
+OVERTIME_FACTOR, OVERTIME_S = 1.5, 900.0
+DONE = ("finished", "stopped", "died", "failed", "absent")
+
+
+class Show(Protocol):
+    """Who tells a person how it goes."""
+
+    def stage(self, text: str) -> None:
+        """A stage begins."""
+
+    def node(self, node: str, status: Mapping[str, Any]) -> None:
+        """The newest word of a node: state, stage, done_s, planned_s, hottest_c, throttling."""
+
+    def say(self, text: str) -> None:
+        """A line worth reading."""
+
+
+@dataclass(slots=True)
+class Watched:
+    """What the poll knows of the nodes."""
+
+    state: dict[str, str] = field(default_factory=dict)
+    heard_s: dict[str, float] = field(default_factory=dict)
+
+    def waiting(self) -> list[str]:
+        return sorted(node for node, state in self.state.items() if state not in (*DONE, "given up"))
+
+
+def poll_interval_s(planned_s: float) -> float:
+    """Seconds between looks: a hundredth of the plan, from 2 s to 30 s."""
+    return min(30.0, max(2.0, planned_s / 100))
+
+
+def burn_in(
+    folder: Path, target: Target, show: Show, cancel: Cancel, *, preflight: bool, reference: Path | None = None, interval_s: float | None = None
+) -> dict[str, Any]:
+    """Drive the run in this folder to its verdict; returns the verdict's document. Safe to call again on a run that was interrupted."""
+    with locked(folder):
+        run = read_run_json(folder)
+        plan = check_plan(run["plan"])
+        nodes = [str(node["node"]) for node in run["inventory"]["nodes"]]
+        driver = Driver(folder, target, cancel, lambda event: _watch(event, show))
+        ready = _preflight(driver, nodes, show) if preflight else nodes
+        started = _start(driver, ready, show, plan.planned_s) if ready and not cancel() else []
+        if started and not target.check:
+            _poll(driver, started, show, cancel, interval_s or poll_interval_s(plan.planned_s), plan.planned_s)
+            if cancel():
+                show.say(f"Stopping the load on {len(started)} nodes ({cancel.reason}).")
+                stop(driver, started)
+            show.stage("Collect the evidence")
+            driver.note_all("collect", driver.play("burnin_collect.yml", started, stage="collect", timeout_s=PLAY_TIMEOUT_S, deaf=True))
+        if target.check:
+            return {}
+        return conclude(folder, show, reference)
+
+
+def conclude(folder: Path, show: Show, reference: Path | None = None) -> dict[str, Any]:
+    """Judge what is there and write the reports."""
+    show.stage("Judge and report")
+    document = judge_run(folder, reference=reference)
+    write_reports(folder, document)
+    return document
+
+
+def _watch(event: Event, show: Show) -> None:
+    if event.state in ("ok", "changed") and event.data.get("state"):
+        show.node(event.host, event.data)
+    elif event.state in ("failed", "unreachable"):
+        show.node(event.host, {"state": event.state, "why": event.message})
+
+
+def _preflight(driver: Driver, nodes: list[str], show: Show) -> list[str]:
+    """The nodes that may be burned in."""
+    show.stage(f"Preflight of {len(nodes)} nodes")
+    states = driver.note_all("preflight", driver.play("preflight.yml", nodes, stage="preflight", timeout_s=PLAY_TIMEOUT_S))
+    return sorted(node for node, state in states.items() if state is HostState.OK)
+
+
+def _start(driver: Driver, nodes: list[str], show: Show, planned_s: float) -> list[str]:
+    """Begin or continue; returns the nodes on which it may be running (a cancelled play may have started some)."""
+    show.stage(f"Start on {len(nodes)} nodes: {planned_s / 60:.0f} minutes are planned")
+    result = driver.play("burnin_start.yml", nodes, stage="start", timeout_s=PLAY_TIMEOUT_S)
+    states = driver.note_all("start", result)
+    if result.status != "finished":
+        return nodes
+    return sorted(node for node, state in states.items() if state is HostState.OK)
+
+
+def _poll(driver: Driver, nodes: list[str], show: Show, cancel: Cancel, interval_s: float, planned_s: float) -> None:
+    show.stage("Burn in")
+    begun = monotonic_s()
+    watched = Watched(dict.fromkeys(nodes, "started"), dict.fromkeys(nodes, begun))
+    deadline = begun + planned_s * OVERTIME_FACTOR + OVERTIME_S
+    while (waiting := watched.waiting()) and not cancel():
+        looked = monotonic_s()
+        result = driver.play("burnin_poll.yml", waiting, stage="poll", timeout_s=POLL_TIMEOUT_S)
+        _hear(driver, watched, result, show)
+        if monotonic_s() > deadline:
+            show.say(f"Time is up: {', '.join(watched.waiting())} did not end; stopping them.")
+            stop(driver, watched.waiting())
+            return
+        if watched.waiting():
+            cancel.wait(max(0.0, interval_s - (monotonic_s() - looked)))
+
+
+def _hear(driver: Driver, watched: Watched, result: PlayResult, show: Show) -> None:
+    """Take in one look. A node that does not answer keeps nobody waiting: it is given up after a while."""
+    now = monotonic_s()
+    for node, host in result.hosts.items():
+        if host.state is HostState.OK and host.data.get("state"):
+            watched.state[node], watched.heard_s[node] = str(host.data["state"]), now
+        elif result.status == "finished" and now - watched.heard_s[node] > GIVE_UP_AFTER_S:
+            watched.state[node] = "given up"
+            driver.note("poll", node, "unreachable", host.message or f"no answer for {GIVE_UP_AFTER_S:.0f} s")
+            show.say(f"{node} has not answered for {GIVE_UP_AFTER_S / 60:.0f} minutes; going on without it.")
+
+
+def stop(driver: Driver, nodes: list[str]) -> PlayResult | None:
+    """End the load on these nodes, whatever a person pressed meanwhile."""
+    return driver.play("burnin_stop.yml", nodes, stage="stop", timeout_s=PLAY_TIMEOUT_S, deaf=True) if nodes else None

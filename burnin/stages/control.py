@@ -1,0 +1,43 @@
+"""Status, stop and resume of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from burnin.adapters.ansible import HostState, PlayResult
+from burnin.adapters.cancel import Cancel
+from burnin.adapters.run_files import read_run_json
+from burnin.stages.burn_in import POLL_TIMEOUT_S, Show, burn_in, stop as stop_nodes
+from burnin.stages.nodes import Driver, Target, target_of
+
+States = dict[str, dict[str, Any]]
+
+
+def _driver(folder: Path, variables: Mapping[str, Any], cancel: Cancel) -> tuple[Driver, list[str]]:
+    target = target_of(folder, Target((), variables=variables))
+    return Driver(folder, target, cancel), [str(node["node"]) for node in read_run_json(folder)["inventory"]["nodes"]]
+
+
+def _states(result: PlayResult | None) -> States:
+    hosts = result.hosts if result else {}
+    return {name: dict(host.data) if host.state is HostState.OK else {"state": host.state.value.lower(), "why": host.message} for name, host in hosts.items()}
+
+
+def status(folder: Path, variables: Mapping[str, Any], cancel: Cancel) -> States:
+    """node -> how its run stands, asked now."""
+    driver, nodes = _driver(folder, variables, cancel)
+    return _states(driver.play("burnin_poll.yml", nodes, stage="status", timeout_s=POLL_TIMEOUT_S))
+
+
+def stop(folder: Path, variables: Mapping[str, Any], cancel: Cancel) -> States:
+    """End the run on every node; a controller that is still polling then collects and concludes."""
+    driver, nodes = _driver(folder, variables, cancel)
+    return _states(stop_nodes(driver, nodes))
+
+
+def resume(folder: Path, variables: Mapping[str, Any], show: Show, cancel: Cancel) -> dict[str, Any]:
+    """Go on where the run stands: what is finished is collected, what is not is continued."""
+    target = target_of(folder, Target((), variables=variables))
+    return burn_in(folder, target, show, cancel, preflight=False)

@@ -1,0 +1,46 @@
+"""preflight, run and site: from an inventory to a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from burnin.adapters.ansible import HostState
+from burnin.adapters.cancel import Cancel
+from burnin.adapters.run_files import locked
+from burnin.stages.burn_in import PLAY_TIMEOUT_S, Show, burn_in as burn_in_stage, conclude
+from burnin.stages.nodes import Driver, Target, resolve
+from burnin.stages.opening import Opened, open_run
+
+DEFAULT_PLAN = "acceptance"
+
+
+def plan_of(hosts: Mapping[str, Mapping[str, Any]], asked: str | None) -> str:
+    """The plan asked for, else the one that all nodes name, else the default."""
+    named = {str(variables.get("burnin_run_plan", DEFAULT_PLAN)) for variables in hosts.values()}
+    return asked or (named.pop() if len(named) == 1 else DEFAULT_PLAN)
+
+
+def go(
+    target: Target, show: Show, cancel: Cancel, *, plan: str | None, runs: Path, policy: Path | None, reference: Path | None, preflight: bool, burn_in: bool
+) -> tuple[Path, dict[str, Any]]:
+    """Open a run and drive it; returns its folder and the verdict's document ({} in check mode)."""
+    hosts = resolve(target)
+    chosen = plan if not burn_in else plan_of(hosts, plan)
+    opened = open_run(hosts, plan=chosen or DEFAULT_PLAN, runs=runs, policy_path=policy, source=target.source(), burn_in=burn_in)
+    show.say(f"Run {opened.run_id}: {len(opened.nodes)} nodes, plan {opened.plan.name}, in {opened.folder}")
+    if burn_in:
+        return opened.folder, burn_in_stage(opened.folder, target, show, cancel, preflight=preflight, reference=reference)
+    return opened.folder, _look(opened, target, show, cancel)
+
+
+def _look(opened: Opened, target: Target, show: Show, cancel: Cancel) -> dict[str, Any]:
+    """Preflight alone: who is there, judged against what was bought."""
+    with locked(opened.folder):
+        driver = Driver(opened.folder, target, cancel)
+        show.stage(f"Preflight of {len(opened.nodes)} nodes")
+        result = driver.play("preflight.yml", [node.node for node in opened.nodes], stage="preflight", timeout_s=PLAY_TIMEOUT_S)
+        for name, state in driver.note_all("preflight", result).items():
+            show.node(name, {"state": "identified" if state is HostState.OK else state.value.lower(), "why": result.hosts[name].message})
+        return conclude(opened.folder, show)
