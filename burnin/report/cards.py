@@ -15,7 +15,9 @@ MAX_PEERS = 16
 MAX_MEMBERS = 48  # GPUs named on a node's, rack's or fleet's card
 
 # A node with one of these lost its GPUs' evidence; PARTS_MISSING is the node's side of GPU_MISSING.
-LOST_EVIDENCE = frozenset({"NODE_UNREACHABLE", "NODE_STOPPED", "PLAN_ENDED_EARLY", "NODE_REBOOTED", "PREFLIGHT_FAILED", "EVIDENCE_UNREADABLE"})
+LOST_EVIDENCE = frozenset(
+    {"NODE_UNREACHABLE", "NODE_STOPPED", "PLAN_ENDED_EARLY", "NODE_REBOOTED", "PREFLIGHT_FAILED", "RUN_FAILED", "EVIDENCE_UNREADABLE"}
+)
 
 
 @dataclass(frozen=True, slots=True)

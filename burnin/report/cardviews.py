@@ -10,15 +10,19 @@ from markupsafe import Markup
 from burnin.outcome import Outcome
 from burnin.report import charts
 from burnin.report.cards import MAX_MEMBERS, Card, Cards, causes, first_finding, lost_evidence, slot_index, slot_peers
-from burnin.report.document import Document, Part
+from burnin.report.document import Document, Finding, Part
 from burnin.report.series import Series
-from burnin.report.text import DASH, number, plural
+from burnin.report.text import DASH, plain, plural
 from burnin.report.words import MEANING, breakdown, kinds, name, place
 
 FINE_BUCKETS, COARSE_BUCKETS = 100, 60  # of two points each
 COARSE_FROM_CARDS = 24
 QUANTITIES = (("Temperature", "\N{DEGREE SIGN}C", "temp_c"), ("Power", "W", "power_w"), ("SM clock", "MHz", "sm_clock_mhz"))
-THROTTLES = (("hw_thermal", "hw", "hardware thermal slowdown"), ("sw_thermal", "sw", "software thermal slowdown"), ("hw_power_brake", "brake", "power brake"))
+THROTTLES = (
+    ("hw_thermal", "hw", "hardware thermal slowdown"),
+    ("sw_thermal", "sw", "software thermal slowdown"),
+    ("hw_power_brake", "brake", "power brake"),
+)
 
 EVIDENCE_UNITS = {
     "temp_c": "\N{DEGREE SIGN}C",
@@ -47,7 +51,7 @@ class CardView:
     members_line: str
     further_members: int
     notes: tuple[str, ...]
-    evidence: tuple[str, ...]  # one text a finding
+    findings: tuple[tuple[Finding, str], ...]  # worst first, with why and evidence as one text
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,22 +86,23 @@ def _view(card: Card, by_slot: dict[int, list[Part]], series: Mapping[str, Serie
         drawn, keys, notes = _gpu_charts(part, own, peers, buckets), _keys(part, own, len(peers)), own.notes
     elif lost_evidence(part):
         drawn, keys, notes = _node_charts(card, series, buckets)
+    sentences = _sentences(part)
     codes = tuple(dict.fromkeys(f.code for f in part.bad_findings)) or tuple(dict.fromkeys(f.code for f in part.findings))
     return CardView(
         anchor=card.anchor,
         part=part,
         title=place(part),
         codes=codes,
-        causes=causes(part),
-        sentences=_sentences(part),
+        causes=tuple("cause unknown" if cause == "unknown" else f"cause: {cause}" for cause in causes(part)),
+        sentences=sentences,
         facts=_facts(part),
         charts=drawn,
         keys=keys,
         members=card.members[:MAX_MEMBERS],
-        members_line=breakdown(list(card.members)),
+        members_line=f"{plural(len(card.members), 'GPU')} explained by this: {breakdown(list(card.members))}",
         further_members=max(0, len(card.members) - MAX_MEMBERS),
         notes=notes,
-        evidence=tuple(_evidence(f.evidence) for f in part.findings),
+        findings=_findings(part, sentences),
     )
 
 
@@ -112,14 +117,33 @@ def _sentences(part: Part) -> tuple[tuple[str, str], ...]:
 def _facts(part: Part) -> tuple[tuple[str, str], ...]:
     if part.kind == "gpu":
         slot = DASH if part.slot is None else str(part.slot)
-        pairs = [("Serial", name(part.serial)), ("UUID", name(part.gpu)), ("Node", name(part.node)), ("Slot", slot), ("Rack", name(part.rack)), ("PCI", name(part.pci))]
+        pairs = [
+            ("Serial", name(part.serial)),
+            ("UUID", name(part.gpu)),
+            ("Node", name(part.node)),
+            ("Slot", slot),
+            ("Rack", name(part.rack)),
+            ("PCI", name(part.pci)),
+        ]
         return tuple([*pairs, ("SKU", name(part.sku))] if part.sku else pairs)
-    known = (("Node", part.node), ("Rack", part.rack), ("Position", None if part.position is None else str(part.position)), ("Serial", part.serial), ("PCI", part.pci))
+    known = (
+        ("Node", part.node),
+        ("Rack", part.rack),
+        ("Position", None if part.position is None else str(part.position)),
+        ("Serial", part.serial),
+        ("PCI", part.pci),
+    )
     return tuple((label, name(value)) for label, value in known if value)
 
 
+def _findings(part: Part, sentences: tuple[tuple[str, str], ...]) -> tuple[tuple[Finding, str], ...]:
+    said = {why for why, _action in sentences}
+    ordered = sorted(part.findings, key=lambda f: -f.outcome.badness)
+    return tuple((f, " ".join(text for text in ("" if f.why in said else f.why, _evidence(f.evidence)) if text)) for f in ordered)
+
+
 def _evidence(evidence: Mapping[str, float]) -> str:
-    return ", ".join(f"{number(value)} {EVIDENCE_UNITS.get(key, key.replace('_', ' '))}" for key, value in list(evidence.items())[:12])
+    return ", ".join(f"{plain(value)} {EVIDENCE_UNITS.get(key, key.replace('_', ' '))}" for key, value in list(evidence.items())[:12])
 
 
 def _gpu_charts(part: Part, own: Series, peers: Sequence[Series], buckets: int) -> tuple[tuple[str, str, Markup], ...]:
@@ -144,12 +168,12 @@ def _gpu_charts(part: Part, own: Series, peers: Sequence[Series], buckets: int) 
     return tuple(found)
 
 
-def _limit(part: Part) -> tuple[str, float] | None:
-    """The device's maximum operating temperature, where a finding's evidence gives temperature and margin."""
+def _limit(part: Part) -> float | None:
+    """The device's maximum operating temperature in C, where a finding's evidence gives temperature and margin."""
     for finding in part.findings:
         temp_c, margin_c = finding.evidence.get("temp_c"), finding.evidence.get("margin_c")
         if temp_c is not None and margin_c is not None and 40 < temp_c + margin_c < 150:
-            return f"max operating {temp_c + margin_c:.0f} \N{DEGREE SIGN}C", temp_c + margin_c
+            return temp_c + margin_c
     return None
 
 
@@ -158,12 +182,16 @@ def _keys(part: Part, own: Series, peers: int) -> tuple[tuple[str, str], ...]:
     if peers:
         found.append(("peers", f"lowest to highest of slot {part.slot} in {plural(peers, 'other node')}"))
     found += [(f"t-{class_}", words) for flag, class_, words in THROTTLES if any(getattr(own, flag))]
+    if (limit := _limit(part)) is not None and any(value is not None for value in own.temp_c):
+        found.append(("limit", f"max operating {limit:.0f} \N{DEGREE SIGN}C"))
     if own.steps[1:]:
         found.append(("border", "a step or a start begins"))
     return tuple(found)
 
 
-def _node_charts(card: Card, series: Mapping[str, Series], buckets: int) -> tuple[tuple[tuple[str, str, Markup], ...], tuple[tuple[str, str], ...], tuple[str, ...]]:
+def _node_charts(
+    card: Card, series: Mapping[str, Series], buckets: int
+) -> tuple[tuple[tuple[str, str, Markup], ...], tuple[tuple[str, str], ...], tuple[str, ...]]:
     members = [known for gpu in card.members if gpu.gpu and (known := series.get(gpu.gpu)) and known.elapsed_s]
     if not members:
         return (), (), ()
@@ -172,10 +200,14 @@ def _node_charts(card: Card, series: Mapping[str, Series], buckets: int) -> tupl
     found = []
     for label, unit, quantity in QUANTITIES:
         lines = [(s.elapsed_s, getattr(s, quantity)) for s in members]
-        chart = charts.tracks_over(f"{label} of the GPUs of {place(card.part)}, in {unit}", lines, steps, longest_s, min(buckets, COARSE_BUCKETS))
+        chart = charts.tracks_over(
+            f"{label} of the GPUs of {place(card.part)}, in {unit}", lines, steps, longest_s, min(buckets, COARSE_BUCKETS)
+        )
         if chart is not None:
             found.append((label, unit, chart))
     notes = tuple(dict.fromkeys(note for s in members for note in s.notes))
     last_s = max(s.elapsed_s[-1] for s in members)
-    keys = [("member", plural(len(members), "GPU") + " of this node")] + ([("silence", f"no samples after {last_s / 60:.1f} min")] if last_s < 0.98 * longest_s else [])
+    keys = [("member", plural(len(members), "GPU") + " of this node")] + (
+        [("silence", f"no samples after {last_s / 60:.1f} min")] if last_s < 0.98 * longest_s else []
+    )
     return tuple(found), tuple(keys), notes

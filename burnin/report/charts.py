@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from markupsafe import Markup
 
@@ -46,7 +47,7 @@ def distribution(data: Distribution) -> Markup:
     deviations = [vote.deviation_pct for vote in data.votes]
     low = max(min([*deviations, data.line_pct - 1.5]) - 0.5, data.line_pct - 7)
     high = min(max([*deviations, 2.0]) + 0.5, 8.0)
-    scale = svg.Scale(low, high, 8, WIDTH - 8)
+    scale = svg.Scale(low, high, 12, WIDTH - 12)
     good = [vote.deviation_pct for vote in data.votes if vote.outcome is Outcome.PASS]
     flagged = [vote for vote in data.votes if vote.outcome is not Outcome.PASS]
     parts = [
@@ -55,12 +56,25 @@ def distribution(data: Distribution) -> Markup:
         *_columns(scale, good, flagged),
         _marker_line(scale(data.line_pct), "line5"),
         _marker_line(scale(0.0), "median"),
-        svg.text(f"{percent(data.line_pct, 0)} % line  {number(data.line)}", scale(data.line_pct), _TOP - 10, class_="strong", anchor=_anchor(scale(data.line_pct), 62)),
+        svg.text(
+            f"{percent(data.line_pct, 0)} % line  {number(data.line)}",
+            scale(data.line_pct),
+            _TOP - 10,
+            class_="strong",
+            anchor=_anchor(scale(data.line_pct), 62),
+        ),
         svg.text(f"median  {number(data.median)}", scale(0.0), _TOP - 10, class_="strong", anchor=_anchor(scale(0.0), 52)),
     ]
     outside = sum(1 for value in deviations if value < low)
     if outside:
-        parts.append(svg.text(f"\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK} {outside} further left, to {percent(min(deviations), 0)} %", 8, _TOP + 12, class_="tick"))
+        parts.append(
+            svg.text(
+                f"\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK} {outside} further left, to {percent(min(deviations), 0)} %",
+                8,
+                _TOP + 12,
+                class_="tick",
+            )
+        )
     return svg.drawing(WIDTH, _FLOOR + _BOTTOM, data.label, *parts)
 
 
@@ -94,7 +108,10 @@ def _column(scale: svg.Scale, value: float, width: float) -> int:
 def _dots(counts: Counter[int], marks: dict[int, list[Outcome]], width: float) -> list[Markup]:
     parts = []
     for column, count in sorted(counts.items()):
-        parts += [svg.element("circle", cx=(column + 0.5) * width, cy=_FLOOR - (row + 0.5) * width - 1, r=3.6, class_="vote") for row in range(count)]
+        parts += [
+            svg.element("circle", cx=(column + 0.5) * width, cy=_FLOOR - (row + 0.5) * width - 1, r=3.6, class_="vote")
+            for row in range(count)
+        ]
     for column, outcomes in sorted(marks.items()):
         for row, outcome in enumerate(outcomes, start=counts[column]):
             parts.append(mark(outcome, (column + 0.5) * width, _FLOOR - (row + 0.5) * width - 1))
@@ -144,7 +161,7 @@ class Track:
     peers: tuple[tuple[Sequence[float], Values], ...]
     steps: tuple[Step, ...]
     throttled: tuple[tuple[Sequence[float], Values, str], ...]  # elapsed, flag, class of the band
-    limit: tuple[str, float] | None = None
+    limit: float | None = None
     end_s: float = 0.0
     thin: bool = False
 
@@ -161,8 +178,8 @@ def track(data: Track, buckets: int) -> Markup | None:
     others = spread(data.peers, extent)
     values = [y for piece in own for _x, y in piece] + [edge for piece in others for _x, low, high in piece for edge in (low, high)]
     if data.limit is not None:
-        values.append(data.limit[1])
-    low, high = svg.nice(min(values), max(values), 3)
+        values.append(data.limit)
+    low, high = svg.nice(min(values), max(values), 4)
     x = svg.Scale(0.0, extent.end_s, _LEFT, WIDTH - _RIGHT)
     y = svg.Scale(low, high, _HEIGHT - _FOOT, _HEAD)
     return svg.drawing(
@@ -173,32 +190,37 @@ def track(data: Track, buckets: int) -> Markup | None:
         *_grid(x, y, low, high, extent.end_s),
         *_step_borders(data.steps, x, extent.end_s),
         svg.band([[(x(at), y(lowest), y(highest)) for at, lowest, highest in piece] for piece in others], "peers"),
-        *(() if data.limit is None else _limit(data.limit, y)),
+        *(() if data.limit is None else (svg.line((_LEFT, y(data.limit)), (WIDTH - _RIGHT, y(data.limit)), "limit"),)),
         svg.polyline([[(x(at), y(value)) for at, value in piece] for piece in own], "own"),
     )
 
 
-def tracks_over(label: str, members: Sequence[tuple[Sequence[float], Values]], steps: tuple[Step, ...], end_s: float, buckets: int) -> Markup | None:
+def tracks_over(
+    label: str, members: Sequence[tuple[Sequence[float], Values]], steps: tuple[Step, ...], end_s: float, buckets: int
+) -> Markup | None:
     """All of a node's GPUs as thin lines, to see where they ended."""
     extent = Buckets(0.0, end_s, buckets)
     lines = [pieces(elapsed_s, values, extent) for elapsed_s, values in members]
     values = [value for line in lines for piece in line for _at, value in piece]
     if not values:
         return None
-    low, high = svg.nice(min(values), max(values), 3)
+    low, high = svg.nice(min(values), max(values), 4)
     x = svg.Scale(0.0, extent.end_s, _LEFT, WIDTH - _RIGHT)
     y = svg.Scale(low, high, _HEIGHT - _FOOT, _HEAD)
     last_s = max(elapsed_s[-1] for elapsed_s, _values in members if elapsed_s)
     ended = []
     if last_s < 0.98 * end_s:
-        ended = [svg.rectangle(x(last_s), _HEAD, x(end_s) - x(last_s), _HEIGHT - _FOOT - _HEAD, "silence"), svg.text("no samples", x((last_s + end_s) / 2), _HEAD + 14, class_="tick", anchor="middle")]
+        ended = [
+            svg.rectangle(x(last_s), _HEAD, x(end_s) - x(last_s), _HEIGHT - _FOOT - _HEAD, "silence"),
+            svg.text("no samples", x((last_s + end_s) / 2), _HEAD + 14, class_="tick", anchor="middle"),
+        ]
     drawn = (svg.polyline([[(x(at), y(value)) for at, value in piece] for piece in line], "member") for line in lines)
     return svg.drawing(WIDTH, _HEIGHT, label, *ended, *_grid(x, y, low, high, extent.end_s), *_step_borders(steps, x, extent.end_s), *drawn)
 
 
 def _grid(x: svg.Scale, y: svg.Scale, low: float, high: float, end_s: float) -> list[Markup]:
     parts = []
-    for value in svg.ticks(low, high, 3):
+    for value in svg.ticks(low, high, 4):
         parts.append(svg.line((_LEFT, y(value)), (WIDTH - _RIGHT, y(value)), "grid"))
         parts.append(svg.text(number(value) if abs(value) < 1 else f"{value:,.0f}", _LEFT - 5, y(value) + 4, class_="tick", anchor="end"))
     step_s, divisor, unit = _time_step(end_s)
@@ -221,7 +243,7 @@ def _step_borders(steps: Iterable[Step], x: svg.Scale, end_s: float) -> list[Mar
     parts: list[Markup] = []
     known = [step for step in steps if step.elapsed_s <= end_s][:60]
     free_px = 0.0
-    for step, following in zip(known, [*known[1:], None], strict=True):
+    for step, following in zip_longest(known, known[1:]):
         at = x(step.elapsed_s)
         until = x(following.elapsed_s) if following else WIDTH - _RIGHT
         if step.elapsed_s > 0:
@@ -234,13 +256,10 @@ def _step_borders(steps: Iterable[Step], x: svg.Scale, end_s: float) -> list[Mar
 
 
 def _throttle_bands(data: Track, x: svg.Scale) -> list[Markup]:
-    return [
-        svg.rectangle(x(start_s), _HEAD, max(1.0, x(end_s) - x(start_s)), _HEIGHT - _FOOT - _HEAD, class_)
-        for elapsed_s, flags, class_ in data.throttled
-        for start_s, end_s in intervals(elapsed_s, flags, (x.high - x.low) / 120)
-    ]
-
-
-def _limit(limit: tuple[str, float], y: svg.Scale) -> tuple[Markup, Markup]:
-    name, value = limit
-    return svg.line((_LEFT, y(value)), (WIDTH - _RIGHT, y(value)), "limit"), svg.text(name, WIDTH - _RIGHT - 2, y(value) - 4, class_="tick", anchor="end")
+    """Full height for the first kind of throttling; strips on the floor for the others, so that they show side by side."""
+    parts = []
+    for order, (elapsed_s, flags, class_) in enumerate(data.throttled):
+        top, height = (_HEAD, _HEIGHT - _FOOT - _HEAD) if order == 0 else (_HEIGHT - _FOOT - 6.0 * order, 5.0)
+        for start_s, end_s in intervals(elapsed_s, flags, (x.high - x.low) / 120):
+            parts.append(svg.rectangle(x(start_s), top, max(1.0, x(end_s) - x(start_s)), height, class_))
+    return parts

@@ -153,7 +153,9 @@ class Document:
 def read(document: Mapping[str, Any]) -> Document:
     """The records of a verdict.json. RunFolderError: it is of another schema."""
     if document.get("schema") != SCHEMA:
-        raise RunFolderError(f"verdict.json has schema {str(document.get('schema'))[:80]!r}; this burnin reads {SCHEMA!r}: judge the run again with it")
+        raise RunFolderError(
+            f"verdict.json has schema {str(document.get('schema'))[:80]!r}; this burnin reads {SCHEMA!r}: judge the run again with it"
+        )
     policy = _mapping(document.get("policy"))
     return Document(
         run_id=_text(document.get("run_id")),

@@ -15,16 +15,14 @@ import jinja2
 from markupsafe import Markup
 
 from burnin.outcome import Outcome
+from burnin.report import cards as cards_of
 from burnin.report import rackmap, text, words
-from burnin.report.cards import arrange, wanted_series
 from burnin.report.cardviews import card_views
 from burnin.report.document import Document, read
 from burnin.report.limits import rows as limit_rows
 from burnin.report.overview import distributions, legend, not_shown, plan_line
 from burnin.report.parts_table import MAX_TEST_COLUMNS, part_rows
 from burnin.report.series import Series
-
-__all__ = ["FILE_NAME", "render", "wanted_series"]
 
 FILE_NAME = "report.html"
 MAP_WITH_NUMBERS_GPUS = 512  # above, the map's cells are small and bare
@@ -44,15 +42,20 @@ def render(document: Mapping[str, Any], *, run: Mapping[str, Any] | None = None,
     )
 
 
+def wanted_series(document: Mapping[str, Any]) -> frozenset[str]:
+    """The UUIDs whose telemetry the page draws, so that a caller need not hold a whole fleet's. RunFolderError: another schema."""
+    return cards_of.wanted_series(read(document))
+
+
 def _context(document: Document, run: Mapping[str, Any], series: Mapping[str, Series]) -> dict[str, Any]:
-    cards = arrange(document)
+    cards = cards_of.arrange(document)
     chart_list, charts_left_out = distributions(document, cards)
     groups = card_views(document, cards, series)
     limits = limit_rows(run.get("policy"))
     created = run.get("created")
     return {
         "document": document,
-        "created": created if isinstance(created, str) else None,
+        "created": text.utc(created) if isinstance(created, str) else None,
         "plan": plan_line(document, run),
         "headline": words.headline(document),
         "details": words.details(document),
@@ -81,7 +84,9 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         finalize=_shown,
     )
-    environment.filters.update(number=text.number, percent=text.percent, name=words.name, place=words.place, plural=text.plural)
+    environment.filters.update(
+        number=text.number, plain=text.plain, percent=text.percent, name=words.name, place=words.place, plural=text.plural
+    )
     return environment
 
 

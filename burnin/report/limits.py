@@ -25,7 +25,7 @@ class Limit:
 
 def rows(policy: object) -> tuple[Limit, ...]:
     """The limits in a policy, in its own order; none for what is no policy."""
-    found = []
+    found: list[Limit] = []
     for limit in _walk(policy, (), 0):
         if len(found) >= MAX_LIMITS:
             break
@@ -50,7 +50,13 @@ def _walk(entry: object, path: tuple[str, ...], depth: int) -> Iterator[Limit]:
 
 def _limit(entry: Mapping[str, Any], path: tuple[str, ...]) -> Limit:
     shown = path[1:] if path[0] == "limits" and len(path) > 1 else path
-    return Limit(" \N{MIDDLE DOT} ".join(shown), _value(entry.get("value")), _string(entry.get("unit")), _string(entry.get("why")), _string(entry.get("source")))
+    return Limit(
+        " \N{MIDDLE DOT} ".join(shown),
+        _value(entry.get("value")),
+        _string(entry.get("unit")),
+        _string(entry.get("why")),
+        _string(entry.get("source")),
+    )
 
 
 def _value(value: object) -> str:

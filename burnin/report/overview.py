@@ -15,7 +15,7 @@ from burnin.report.document import Cohort, Document, Part
 from burnin.report.parts_table import MAX_TEST_COLUMNS
 from burnin.report.rackmap import HEAT_STEPS, RackMap
 from burnin.report.series import Series
-from burnin.report.text import number, percent, plural
+from burnin.report.text import number, percent, plain, plural
 from burnin.report.words import place
 
 MAX_DISTRIBUTIONS = 24
@@ -60,7 +60,11 @@ def plan_line(document: Document, run: Mapping[str, Any]) -> str | None:
     plan = plan if isinstance(plan, Mapping) else {}
     name = document.plan or (plan["name"] if isinstance(plan.get("name"), str) else None)
     steps = plan.get("steps")
-    names = [step["name"] for step in steps if isinstance(step, Mapping) and isinstance(step.get("name"), str)] if isinstance(steps, list | tuple) else []
+    names = (
+        [step["name"] for step in steps if isinstance(step, Mapping) and isinstance(step.get("name"), str)]
+        if isinstance(steps, list | tuple)
+        else []
+    )
     if not names:
         return name
     listed = ", ".join(dict.fromkeys(names[:12])) + (" and more" if len(names) > 12 else "")
@@ -93,7 +97,11 @@ def _view(test: str, cohort: Cohort | None, voters: list[tuple[int, Part]], coho
     unit = cohort.unit if cohort else first.unit or ""
     median = cohort.median if cohort else first.median
     line_pct = (cohort.line_pct if cohort else None) or -5.0
-    votes = tuple(charts.Vote(finding.deviation_pct, gpu.verdict) for _i, gpu in voters if (finding := gpu.performance[test]).deviation_pct is not None)
+    votes = tuple(
+        charts.Vote(finding.deviation_pct, gpu.verdict)
+        for _i, gpu in voters
+        if (finding := gpu.performance[test]).deviation_pct is not None
+    )
     chart = charts.distribution(
         charts.Distribution(
             label=f"{test}: {len(votes)} GPUs around the median {number(median)} {unit}",
@@ -113,7 +121,7 @@ def _view(test: str, cohort: Cohort | None, voters: list[tuple[int, Part]], coho
     facts = [plural(len(votes), "GPU") + (f" in {plural(cohort.nodes, 'node')}" if cohort and cohort.nodes else "")]
     facts.append(f"median {number(median)} {unit}")
     if cohort and cohort.sigma_pct is not None:
-        facts.append(f"robust sigma {number(cohort.sigma_pct)} %")
+        facts.append(f"robust sigma {plain(cohort.sigma_pct)} %")
     if cohort and cohort.better == "lower":
         facts.append("lower is faster")
     return DistributionView(test, cohort_id or "", ", ".join(facts), chart, named, len(flagged) - len(named))
@@ -123,9 +131,11 @@ def not_shown(document: Document, cards: Cards, series: Mapping[str, Series], ch
     """What a reader might look for and not find, in sentences."""
     found = []
     if cards.left_out:
-        found.append(f"{plural(len(cards.left_out), 'flagged part')} beyond the first {MAX_CARDS} cards; they stand in the table of all parts and in verdict.json.")
+        count = plural(len(cards.left_out), "flagged part")
+        found.append(f"{count} beyond the first {MAX_CARDS} cards; verdict.json has them all, the table of parts all GPUs.")
     if cards.without_series:
-        found.append(f"Time series of {plural(cards.without_series, 'flagged GPU')} beyond the worst {MAX_SERIES_CARDS}; the samples are in the run folder.")
+        count = plural(cards.without_series, "flagged GPU")
+        found.append(f"Time series of {count} beyond the worst {MAX_SERIES_CARDS}; the run folder has the samples.")
     bare = sum(1 for card in cards.cards if card.has_series and card.part.gpu not in series)
     if bare:
         found.append(f"Time series of {plural(bare, 'flagged GPU')} for which no samples were at hand.")
@@ -139,7 +149,9 @@ def not_shown(document: Document, cards: Cards, series: Mapping[str, Series], ch
         found.append("Disks and links: none was judged in this run.")
     stated = document.summary.get("gpus")
     if stated is not None and stated != len(document.gpus):
-        found.append(f"verdict.json's summary speaks of {stated:,} GPUs, its list has {len(document.gpus):,}; the counts here are of the list.")
-    found.append("Every single sample: a chart's line keeps the lowest and the highest value of each short stretch of time.")
-    found.append(f"More than {MAX_PEERS} slot peers behind a GPU's line.")
+        found.append(
+            f"verdict.json's summary speaks of {stated:,} GPUs, its list has {len(document.gpus):,}; the counts here are of the list."
+        )
+    found.append("Single samples: a line keeps the lowest and the highest value of each short stretch of time.")
+    found.append(f"Slot peers beyond {MAX_PEERS}: the band behind a GPU's line is drawn from at most so many, its own rack's first.")
     return tuple(found)

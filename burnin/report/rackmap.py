@@ -1,4 +1,4 @@
-"""The map of the rack: racks of node rows and slot columns, each GPU a cell with a step of the deviation's and of the temperature's colours."""
+"""The map of the rack: node rows and slot columns, each GPU a cell with a step of the deviation's and of the temperature's colours."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def build(document: Document) -> RackMap:
     line_pct = max((c.line_pct for c in document.cohorts if c.line_pct is not None and c.line_pct < 0), default=-5.0)
     temps = [temp for gpu in document.gpus if (temp := gpu.temp_c) is not None]
     low_c, high_c = _heat_range(temps)
-    verdicts = {part.node: part.verdict for part in document.nodes}
+    known = {part.node: part for part in document.nodes}
     racks: dict[str | None, dict[str | None, list[Cell]]] = {}
     for index, gpu in enumerate(document.gpus):
         deviation, temp = gpu.deviation_pct, gpu.temp_c
@@ -80,20 +80,24 @@ def build(document: Document) -> RackMap:
         racks.setdefault(gpu.rack, {}).setdefault(gpu.node, []).append(cell)
     for node in document.nodes:  # a node that shows no GPU at all keeps its row
         racks.setdefault(node.rack, {}).setdefault(node.node, [])
-    built = tuple(_rack(rack, nodes, verdicts) for rack, nodes in sorted(racks.items(), key=lambda item: (item[0] is None, item[0] or "")))
+    built = tuple(_rack(rack, nodes, known) for rack, nodes in sorted(racks.items(), key=lambda item: (item[0] is None, item[0] or "")))
     return RackMap(built, line_pct, low_c, high_c, bool(temps))
 
 
-def _rack(rack: str | None, nodes: dict[str | None, list[Cell]], verdicts: dict[str | None, Outcome]) -> Rack:
-    slots = tuple(sorted({cell.gpu.slot for cells in nodes.values() for cell in cells if cell.gpu.slot is not None and 0 <= cell.gpu.slot < 64}))
+def _rack(rack: str | None, nodes: dict[str | None, list[Cell]], known: dict[str | None, Part]) -> Rack:
+    slots = tuple(
+        sorted({cell.gpu.slot for cells in nodes.values() for cell in cells if cell.gpu.slot is not None and 0 <= cell.gpu.slot < 64})
+    )
     rows: list[Row] = []
-    for node, cells in sorted(nodes.items(), key=lambda item: _row_order(item[0], item[1])):
-        rows += [Row(node, verdicts.get(node), placed) for placed in _placed(cells, slots)]
+    for node, cells in sorted(nodes.items(), key=lambda item: _row_order(item[0], item[1], known)):
+        part = known.get(node)
+        rows += [Row(node, part.verdict if part else None, placed) for placed in _placed(cells, slots)]
     return Rack(rack, slots, tuple(rows))
 
 
-def _row_order(node: str | None, cells: Sequence[Cell]) -> tuple[bool, int, str]:
-    position = next((cell.gpu.position for cell in cells if cell.gpu.position is not None), 10**9)
+def _row_order(node: str | None, cells: Sequence[Cell], known: dict[str | None, Part]) -> tuple[bool, int, str]:
+    parts = [*([known[node]] if node in known else []), *(cell.gpu for cell in cells)]
+    position = next((part.position for part in parts if part.position is not None), 10**9)
     return node is None, position, node or ""
 
 

@@ -143,7 +143,9 @@ class _Reader:
         if self.bad_lines == [self.last_line] and self.last_was_cut:
             found.append(f"samples.csv ends in the middle of line {self.last_line}")
         elif self.bad_lines:
-            found.append(f"samples.csv: {len(self.bad_lines)} of {self.last_line - 1} lines could not be read, the first is line {self.bad_lines[0]}")
+            found.append(
+                f"samples.csv: {len(self.bad_lines)} of {self.last_line - 1} lines could not be read, the first is line {self.bad_lines[0]}"
+            )
         if self.last_line == 1:
             found.append("samples.csv holds no samples")
         if self.missing:

@@ -40,6 +40,12 @@ def number(value: float | None) -> str:
     return MINUS + shown if value < 0 else shown
 
 
+def plain(value: float | None) -> str:
+    """As `number`, without zeros that say nothing: '7', '0.9', '68.4'."""
+    shown = number(value)
+    return shown.rstrip("0").rstrip(".") if "." in shown else shown
+
+
 def percent(value: float | None, places: int = 2) -> str:
     """A signed percentage without its sign '%': '-8.06', '+0.31'; a dash for unknown."""
     if value is None or not math.isfinite(value):
@@ -48,6 +54,12 @@ def percent(value: float | None, places: int = 2) -> str:
     if not shown.strip("0."):
         return shown
     return (MINUS if value < 0 else "+") + shown
+
+
+def utc(moment: str) -> str:
+    """'2026-12-01T10:15:00Z' -> '2026-12-01 10:15 UTC'; anything else as it is, bounded."""
+    known = re.fullmatch(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(:\d\d(\.\d+)?)?(Z|\+00:00)", moment)
+    return f"{known[1]} {known[2]} UTC" if known else showable(moment, 40)
 
 
 def plural(count: int, one: str, many: str | None = None) -> str:

@@ -25,7 +25,9 @@ def headline(document: Document) -> str:
         return "No GPU was judged: nothing was shown."
     if document.count(Outcome.PASS) == total and document.fleet.verdict is Outcome.PASS and not _unfit(document):
         return f"All {plural(total, 'GPU')} are shown to be good." if total > 1 else "The GPU is shown to be good."
-    start = f"{back:,} of {plural(total, 'GPU')} {'goes' if back == 1 else 'go'} back" if back else f"None of {plural(total, 'GPU')} goes back"
+    start = (
+        f"{back:,} of {plural(total, 'GPU')} {'goes' if back == 1 else 'go'} back" if back else f"None of {plural(total, 'GPU')} goes back"
+    )
     unfit = _unfit(document)
     if not unfit:
         return start + "."
