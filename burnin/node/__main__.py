@@ -1,6 +1,7 @@
 """The node program's command line: identity, run, and the verbs that the role uses (start, status, stop, pack).
 
-Exit codes: 0 done · 2 usage, plan or backend (nothing was started) · 3 another process is this run already · 4 stopped by a signal · 12 we broke.
+Exit codes: 0 done · 2 usage, plan, folder or backend (nothing was started) · 3 another process is this run already · 4 stopped by a signal ·
+12 we broke.
 """
 
 from __future__ import annotations
@@ -9,55 +10,93 @@ import argparse
 import json
 import signal
 import sys
+import traceback
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from types import TracebackType
+from typing import Any, Dict, List, Optional, Type
 
 from burnin import __version__
-from burnin.node.backends import NAMES, open_backend
+from burnin.node.backends import NAMES, open_backend, read_options
 from burnin.node.backends.base import BackendProblem
 from burnin.node.identity import identity
-from burnin.node.plan import PlanProblem, parse_plan
-from burnin.node.records import Journal, read_journal
+from burnin.node.lock import hold_lock
+from burnin.node.ownership import FolderProblem, check_owner, open_folder
+from burnin.node.packing import pack
+from burnin.node.plan import Plan, PlanProblem, read_plan
+from burnin.node.records import Journal, drop_reserve, hold_reserve
 from burnin.node.runner import Runner
-from burnin.node.supervise import SuperviseProblem, hold_lock, pack, start, status, stop
+from burnin.node.supervise import SuperviseProblem, start, status, stop
 
 USAGE, BUSY, STOPPED, BROKEN = 2, 3, 4, 12
 
 
-def _options(path: Optional[str]) -> Dict[str, Any]:
-    if path is None or not Path(path).exists():
-        return {}
-    try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
-    except ValueError as problem:
-        raise BackendProblem(f"options: {path} is not JSON ({problem}); expected one mapping") from None
-    if not isinstance(found, dict):
-        raise BackendProblem(f"options: {path} holds {type(found).__name__}; expected one mapping")
-    return found
+def _say(text: str) -> None:
+    sys.stderr.write(f"burnin node: {text}\n")
+
+
+class _LastWord:
+    """Leaves word in the journal when the run ends in an exception: a run that could not go on is evidence too."""
+
+    def __init__(self, out: Path, run_id: str, attempt: int) -> None:
+        self._out, self._run_id, self._attempt = out, run_id, attempt
+
+    def __enter__(self) -> None:
+        hold_reserve(self._out)
+
+    def __exit__(self, kind: Optional[Type[BaseException]], problem: Optional[BaseException], _trace: Optional[TracebackType]) -> None:
+        drop_reserve(self._out)
+        if problem is None:
+            return
+        known = isinstance(problem, (BackendProblem, PlanProblem))
+        reason = str(problem) if known else f"{type(problem).__name__}: {problem}"
+        try:
+            journal = Journal(self._out / "journal.jsonl")
+            journal.event("failed", run_id=self._run_id, attempt=self._attempt, reason=reason[:500])
+            journal.close()
+        except OSError:
+            _say("the journal could not be written either")
+
+
+class _NeverOne:
+    """Turns what nobody foresaw into exit code 12, with its traceback: 1 is what Python itself gives for a crash."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Optional[Type[BaseException]], problem: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+        if isinstance(problem, Exception):
+            traceback.print_exception(kind, problem, trace)
+            raise SystemExit(BROKEN) from None
 
 
 def _run(args: argparse.Namespace) -> int:
-    try:
-        plan = parse_plan(Path(args.plan).read_text(encoding="utf-8"))
-    except OSError as problem:
-        raise PlanProblem(f"plan: cannot read {args.plan} ({problem.strerror}); give --plan FILE") from None
-    out = Path(args.out)
-    out.mkdir(parents=True, exist_ok=True)
+    plan = read_plan(Path(args.plan))
+    options = read_options(Path(args.options) if args.options else None)
+    out = open_folder(Path(args.out).resolve())
     lock = hold_lock(out)
     if lock is None:
-        print(f"burnin node: a run is already going on in {out}; stop it first or wait for it", file=sys.stderr)
+        _say(f"a run is already going on in {out}; stop it first or wait for it")
         return BUSY
-    attempt = sum(event["event"] == "run_started" for event in read_journal(out / "journal.jsonl")) + 1
-    backend = open_backend(args.backend, _options(args.options), out.parent, attempt)
+    with lock:
+        return _continue(plan, out, args.backend, options)
+
+
+def _continue(plan: Plan, out: Path, name: str, options: Dict[str, Any]) -> int:
+    """What is left of the run; the lock is ours."""
+    before = check_owner(out, plan, name)
+    if before.finished:
+        _say(f"the run in {out} is complete; nothing was done")
+        return 0
     told: List[str] = []
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda number, _frame: told.append(signal.Signals(number).name))
-    runner = Runner(plan, out, backend, attempt, lambda: told[0] if told else None)
-    try:
-        return 0 if runner.run() else STOPPED
-    finally:
-        runner.close()
-        lock.close()
+    attempt = before.attempts + 1
+    with _LastWord(out, plan.run_id, attempt):
+        runner = Runner(plan, out, open_backend(name, options, out.parent, attempt), attempt, lambda: told[0] if told else None)
+        try:
+            return 0 if runner.run() else STOPPED
+        finally:
+            runner.close()
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -68,10 +107,10 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("--backend", choices=NAMES, default="nvml")
     verb.add_argument("--options", help="JSON file with the backend's options")
     verb = verbs.add_parser("run", help="run a plan into a folder; a second call continues at the first start not finished")
-    verb.add_argument("--plan", required=True)
-    verb.add_argument("--out", required=True)
+    verb.add_argument("--plan", required=True, help="JSON file with schema burnin.plan/1")
+    verb.add_argument("--out", required=True, help="folder for the evidence of this one run")
     verb.add_argument("--backend", choices=NAMES, default="nvml")
-    verb.add_argument("--options")
+    verb.add_argument("--options", help="JSON file with the backend's options")
     for name, text in (
         ("start", "begin a run in the background"),
         ("status", "how it stands"),
@@ -79,15 +118,19 @@ def _parser() -> argparse.ArgumentParser:
         ("pack", "pack its evidence"),
     ):
         verb = verbs.add_parser(name, help=text)
-        verb.add_argument("--run-dir", required=True)
+        verb.add_argument("--run-dir", required=True, help="folder with burnin-node.pyz, plan.json, options.json and evidence/")
         verb.add_argument("--backend", choices=NAMES, default="nvml")
         verb.add_argument("--supervisor", choices=("systemd", "process"), default="systemd")
-        verb.add_argument("--unit", default="burnin")
+        verb.add_argument("--unit", default="burnin", help="name of the transient systemd unit")
     return parser
 
 
-def _act(args: argparse.Namespace) -> Dict[str, Any]:
-    run = Path(args.run_dir)
+def _tell(args: argparse.Namespace) -> Dict[str, Any]:
+    """What every verb but `run` has to say."""
+    if args.verb == "identity":
+        path = Path(args.options) if args.options else None
+        return identity(open_backend(args.backend, read_options(path), path.parent if path else Path.cwd(), 0))
+    run = Path(args.run_dir).resolve()
     if args.verb == "start":
         return start(run, args.backend, args.supervisor, args.unit)
     if args.verb == "stop":
@@ -95,39 +138,23 @@ def _act(args: argparse.Namespace) -> Dict[str, Any]:
     return pack(run, args.backend) if args.verb == "pack" else status(run)
 
 
-def _failed(args: argparse.Namespace, reason: str) -> None:
-    """Leave word in the journal: a run that could not go on is evidence too. Best effort: the disk itself may be the reason."""
-    if args.verb == "run" and Path(args.out).is_dir():
-        try:
-            journal = Journal(Path(args.out) / "journal.jsonl")
-            journal.event("failed", reason=reason[:500])
-            journal.close()
-        except OSError:
-            print("burnin node: the journal could not be written either", file=sys.stderr)
-
-
 def main(argv: Optional[List[str]] = None) -> int:
     """Run one verb; returns the exit code."""
     args = _parser().parse_args(argv)
-    try:
-        if args.verb == "run":
-            return _run(args)
-        if args.verb == "identity":
-            document = identity(open_backend(args.backend, _options(args.options), Path.cwd(), 0))
-        else:
-            document = _act(args)
-    except (PlanProblem, BackendProblem, SuperviseProblem) as problem:
-        _failed(args, str(problem))
-        print(f"burnin node: {problem}", file=sys.stderr)
-        return USAGE
-    except OSError as problem:
-        _failed(args, f"{type(problem).__name__}: {problem}")
-        print(f"burnin node: {problem}; the run ends here, what is on the disk stays", file=sys.stderr)
-        return BROKEN
-    json.dump(document, sys.stdout, allow_nan=False, sort_keys=True, indent=None if args.verb != "identity" else 2)
-    sys.stdout.write("\n")
-    sys.stdout.flush()
-    return 0
+    with _NeverOne():
+        try:
+            if args.verb == "run":
+                return _run(args)
+            json.dump(_tell(args), sys.stdout, allow_nan=False, sort_keys=True, indent=2 if args.verb == "identity" else None)
+            sys.stdout.write("\n")
+            sys.stdout.flush()
+        except (PlanProblem, FolderProblem, BackendProblem, SuperviseProblem) as problem:
+            _say(str(problem))
+            return USAGE
+        except OSError as problem:
+            _say(f"{problem}; it ends here, what is on the disk stays")
+            return BROKEN
+        return 0
 
 
 if __name__ == "__main__":

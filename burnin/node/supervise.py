@@ -1,66 +1,35 @@
-"""Start, look at, stop and pack a run on this node. The run itself lives on without whoever started it.
+"""Start, look at and stop a run on this node. The run itself lives on without whoever started it.
 
-A run folder on the node holds burnin-node.pyz, plan.json, options.json and evidence/. Whoever holds the lock on agent.lock is the run:
-that survives reused process ids, and goes away with the process however it ends.
+A run folder on the node holds burnin-node.pyz, plan.json, options.json and evidence/. Whoever holds the lock in evidence/ is the run.
 """
 
 from __future__ import annotations
 
-import fcntl
-import gzip
-import hashlib
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import tarfile
 import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from burnin.node.backends import open_backend
-from burnin.node.plan import parse_plan
-from burnin.node.records import now, read_journal, write_whole
+from burnin.node.lock import hold_lock, running_pid
+from burnin.node.ownership import check_owner
+from burnin.node.plan import read_plan
+from burnin.node.records import Journal, read_journal
 
-LOCK = "agent.lock"
+PROGRAM, LOG = "burnin-node.pyz", "agent.log"
 STOP_PATIENCE_S = 25.0
 START_PATIENCE_S = 20.0
+UNIT_PATIENCE_S = 60.0
 RUNTIME_FACTOR, RUNTIME_SLACK_S = 1.5, 900
+PAUSE_S = 0.05
 
 
 class SuperviseProblem(RuntimeError):
-    """The run could not be started or stopped; the message says what was found and what to do."""
-
-
-def hold_lock(evidence: Path) -> Optional[Any]:
-    """The open lock file when this process now is the run; None when another one is."""
-    file = (evidence / LOCK).open("a+", encoding="utf-8")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        file.close()
-        return None
-    file.seek(0)
-    file.truncate()
-    file.write(str(os.getpid()))
-    file.flush()
-    return file
-
-
-def running_pid(evidence: Path) -> Optional[int]:
-    """The process id of the run, or None when nothing runs."""
-    path = evidence / LOCK
-    if not path.exists():
-        return None
-    with path.open("r+", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            text = file.read().strip()
-            return int(text) if text.isdigit() else -1
-    return None
+    """The run could not be started, stopped or packed; the message says what was found and what to do."""
 
 
 def _progress(evidence: Path) -> Dict[str, Any]:
@@ -94,25 +63,30 @@ def status(run: Path) -> Dict[str, Any]:
 
 def start(run: Path, backend: str, supervisor: str, unit: str) -> Dict[str, Any]:
     """Begin or continue the run in the background. `supervisor`: systemd or process. Returns status and `changed`."""
-    evidence = run / "evidence"
-    evidence.mkdir(parents=True, exist_ok=True)
+    plan, evidence = read_plan(run / "plan.json"), run / "evidence"
+    if not (run / PROGRAM).is_file():
+        raise SuperviseProblem(f"{run / PROGRAM} does not exist; copy the node program there first")
+    check_owner(evidence, plan, backend)
     before = status(run)
     if before["state"] in ("running", "finished"):
         return {**before, "changed": False}
-    plan = parse_plan((run / "plan.json").read_text(encoding="utf-8"))
-    command = [sys.executable, str(run / "burnin-node.pyz"), "run", "--plan", str(run / "plan.json"), "--out", str(evidence)]
-    command += ["--backend", backend, "--options", str(run / "options.json")]
+    evidence.mkdir(parents=True, exist_ok=True)
+    known = len(read_journal(evidence / "journal.jsonl"))
+    command = [sys.executable, str(run / PROGRAM), "run", "--plan", str(run / "plan.json"), "--out", str(evidence), "--backend", backend]
+    if (run / "options.json").exists():
+        command += ["--options", str(run / "options.json")]
+    child = None
     if supervisor == "systemd":
-        _start_unit(command, unit, plan.planned_s)
+        _start_unit(run, command, unit, plan.planned_s)
     elif supervisor == "process":
-        with (run / "agent.log").open("ab") as log:
-            subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/", close_fds=True)
+        with (run / LOG).open("ab") as log:
+            child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/")
     else:
         raise SuperviseProblem(f"supervisor {supervisor!r} is unknown; expected systemd or process")
-    return {**_await_start(run, len(read_journal(evidence / "journal.jsonl"))), "changed": True}
+    return {**_await_start(run, known, child, unit), "changed": True}
 
 
-def _start_unit(command: List[str], unit: str, planned_s: float) -> None:
+def _start_unit(run: Path, command: List[str], unit: str, planned_s: float) -> None:
     """A transient unit: it outlives the connection, ends at its limit at the latest, and takes its children with it."""
     properties = {
         "RuntimeMaxSec": str(int(planned_s * RUNTIME_FACTOR + RUNTIME_SLACK_S)),
@@ -120,25 +94,37 @@ def _start_unit(command: List[str], unit: str, planned_s: float) -> None:
         "TimeoutStopSec": str(int(STOP_PATIENCE_S)),
         "OOMScoreAdjust": "-500",
     }
-    argv = ["systemd-run", f"--unit={unit}", "--collect", "--quiet", "--description=burnin run on this node"]
+    program = shutil.which("systemd-run")
+    if program is None:
+        raise SuperviseProblem("systemd-run is not on this node; use --supervisor process")
+    argv = [program, f"--unit={unit}", "--collect", "--quiet", "--description=burnin run on this node"]
     argv += [f"--property={name}={value}" for name, value in properties.items()]
-    done = subprocess.run([*argv, "--", *command], capture_output=True, text=True, timeout=60, check=False)
-    if done.returncode != 0:
+    try:
+        done = subprocess.run([*argv, "--", *command], capture_output=True, text=True, timeout=UNIT_PATIENCE_S, check=False)
+    except subprocess.TimeoutExpired:
+        raise SuperviseProblem(f"systemd-run did not answer within {UNIT_PATIENCE_S:g} s; is systemd well on this node?") from None
+    if done.returncode != 0 and running_pid(run / "evidence") is None:  # two starts at once: the other one made the unit
         raise SuperviseProblem(
             f"systemd-run for {unit} exited {done.returncode}: {done.stderr.strip()[:500]}; look at `systemctl status {unit}`"
         )
 
 
-def _await_start(run: Path, known: int) -> Dict[str, Any]:
-    """Wait until the journal shows the new attempt: a start that shows nothing has failed."""
+def _await_start(run: Path, known: int, child: Optional[subprocess.Popen[bytes]], unit: str) -> Dict[str, Any]:
+    """Wait until the journal shows the new attempt: a start that shows nothing, or only why it cannot, has failed."""
     deadline = time.monotonic() + START_PATIENCE_S
-    while time.monotonic() < deadline:
+    gone = False
+    while time.monotonic() < deadline and not gone:
+        gone = child is not None and child.poll() is not None
         if len(read_journal(run / "evidence" / "journal.jsonl")) > known:
-            return status(run)
-        time.sleep(0.05)
-    log = run / "agent.log"
-    tail = log.read_text(encoding="utf-8", errors="replace")[-500:].strip() if log.exists() else ""
-    raise SuperviseProblem(f"the run wrote nothing to its journal within {START_PATIENCE_S:g} s; its log ends: {tail or '(empty)'}")
+            told = status(run)
+            if told["state"] == "failed":
+                raise SuperviseProblem(f"the run could not start: {told['reason']}")
+            return told
+        time.sleep(PAUSE_S)
+    log = run / LOG
+    tail = log.read_text(encoding="utf-8", errors="replace")[-500:].strip() if log.exists() else f"see `journalctl -u {unit}`"
+    what = "the run ended without a line in its journal" if gone else f"the run wrote nothing to its journal within {START_PATIENCE_S:g} s"
+    raise SuperviseProblem(f"{what}; its log ends: {tail or '(empty)'}")
 
 
 def stop(run: Path, unit: str) -> Dict[str, Any]:
@@ -146,59 +132,54 @@ def stop(run: Path, unit: str) -> Dict[str, Any]:
     evidence = run / "evidence"
     if not evidence.is_dir() or running_pid(evidence) is None:
         return {**status(run), "changed": False}
-    if shutil.which("systemctl") and Path("/run/systemd/system").is_dir():
-        subprocess.run(["systemctl", "stop", unit], capture_output=True, timeout=STOP_PATIENCE_S + 30, check=False)
+    _stop_unit(unit)
     for number in (signal.SIGTERM, signal.SIGKILL):
-        pid = running_pid(evidence)
-        if pid is None:
+        if _signalled_and_gone(evidence, number):
             break
-        if pid > 1:
-            os.kill(pid, number)
-        deadline = time.monotonic() + STOP_PATIENCE_S
-        while running_pid(evidence) is not None and time.monotonic() < deadline:
-            time.sleep(0.05)
-    if running_pid(evidence) is not None:
+    else:
         raise SuperviseProblem(f"process {running_pid(evidence)} survived SIGKILL; it hangs in the kernel: the node needs a reboot")
+    _tell_stopped(evidence)
     return {**status(run), "changed": True}
 
 
-def _digest(path: Path) -> str:
-    total = hashlib.sha256()
-    with path.open("rb") as file:
-        for block in iter(lambda: file.read(1 << 20), b""):
-            total.update(block)
-    return total.hexdigest()
+def _stop_unit(unit: str) -> None:
+    program = shutil.which("systemctl")
+    if program and Path("/run/systemd/system").is_dir():
+        try:
+            subprocess.run([program, "stop", unit], capture_output=True, timeout=STOP_PATIENCE_S + 30, check=False)
+        except subprocess.TimeoutExpired:
+            return  # the signals below, and the lock, decide
 
 
-def pack(run: Path, backend: str) -> Dict[str, Any]:
-    """Put the evidence into evidence.tar beside it, with a manifest of checksums; samples compressed. Returns path, bytes, sha256, status."""
-    evidence, staging = run / "evidence", run / "packed"
-    if not evidence.is_dir():
-        raise SuperviseProblem(f"{evidence} does not exist: this run never started here")
-    shutil.rmtree(staging, ignore_errors=True)
-    staging.mkdir()
-    options = json.loads((run / "options.json").read_text(encoding="utf-8")) if (run / "options.json").exists() else {}
-    state = status(run)
-    boot_id = open_backend(backend, options, run, 0).boot_id()
-    write_whole(
-        staging / "collected.json", {"state": state["state"], "boot_id": boot_id, "packed": now(), "reason": state.get("reason", "")}
-    )
-    for name in ("identity.json", "journal.jsonl", "measurements.jsonl"):
-        if (evidence / name).exists():
-            shutil.copyfile(evidence / name, staging / name)
-    if (evidence / "samples.csv").exists():
-        with (evidence / "samples.csv").open("rb") as plain, gzip.GzipFile(staging / "samples.csv.gz", "wb", 6, mtime=0) as packed:
-            shutil.copyfileobj(plain, packed)
-    if (run / "agent.log").exists():
-        (staging / "raw").mkdir()
-        shutil.copyfile(run / "agent.log", staging / "raw" / "agent.log")
-    names = sorted(str(path.relative_to(staging)) for path in staging.rglob("*") if path.is_file())
-    write_whole(staging / "manifest.json", {"schema": "burnin.manifest/1", "files": {name: _digest(staging / name) for name in names}})
-    partial = run / "evidence.tar.partial"
-    with tarfile.open(partial, "w") as tar:
-        for name in ["manifest.json", *names]:
-            tar.add(staging / name, arcname=name, recursive=False)
-    partial.replace(run / "evidence.tar")
-    shutil.rmtree(staging)
-    packed_file = run / "evidence.tar"
-    return {**state, "path": str(packed_file), "bytes": packed_file.stat().st_size, "sha256": _digest(packed_file)}
+def _signalled_and_gone(evidence: Path, number: signal.Signals) -> bool:
+    """Signal whoever holds the lock until it is free or patience ends. Only a process proven to hold it is signalled, and only once."""
+    deadline = time.monotonic() + STOP_PATIENCE_S
+    told = None
+    while True:
+        pid = running_pid(evidence)
+        if pid is None:
+            return True
+        if pid > 1 and pid != told:
+            told = pid
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                continue
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(PAUSE_S)
+
+
+def _tell_stopped(evidence: Path) -> None:
+    """A run that had to be killed leaves no last word: it was stopped by us, and did not die by itself."""
+    lock = hold_lock(evidence)
+    if lock is None:
+        return  # somebody started it again in between
+    with lock:
+        events = read_journal(evidence / "journal.jsonl")
+        if events and events[-1]["event"] not in ("stopped", "failed", "run_ended"):
+            journal = Journal(evidence / "journal.jsonl")
+            journal.event(
+                "stopped", attempt=sum(event["event"] == "run_started" for event in events), reason="SIGKILL: it did not end by itself"
+            )
+            journal.close()

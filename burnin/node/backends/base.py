@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 
@@ -14,9 +15,20 @@ class LoadProblem(RuntimeError):
     """One test cannot run here; the others go on. The verdict then lacks that test and says so."""
 
 
+def host_boot_id() -> str:
+    """The kernel's own id of this boot; "unknown" where it will not say."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip() or "unknown"
+    except OSError:
+        return "unknown"
+
+
 @dataclass
 class Work:
-    """What one GPU did in one tick: units of work (the test's unit x seconds), how long, and what the checks said."""
+    """What one GPU did in one tick: units of work (the test's unit x seconds), for how long it was busy with it, and what the checks said.
+
+    `seconds` leaves out the time of the checks: a rate is work per busy second.
+    """
 
     amount: float
     seconds: float
