@@ -12,7 +12,16 @@ from burnin.verdict.policy import Policy
 
 GROUP = "gpu_nodes"
 # Variables of the whole suite; those of a role stand in its argument specs.
-SITE_VARIABLES = ("burnin_sku", "burnin_rack", "burnin_position", "burnin_expected_gpus", "burnin_demo_root", "burnin_demo_compress", "burnin_demo_seed", "burnin_demo_gpus")
+SITE_VARIABLES: dict[str, str] = {
+    "burnin_sku": "What the node's GPUs are, e.g. H100-SXM5-80GB: names the expected parts and their limits.",
+    "burnin_rack": "The rack, as text.",
+    "burnin_position": "The place in the rack, a whole number; orders the map of the report.",
+    "burnin_expected_gpus": "GPUs in the node, where it differs from the SKU's usual number.",
+    "burnin_demo_root": "The demo's folder.",
+    "burnin_demo_gpus": "The demo's GPUs per node.",
+    "burnin_demo_seed": "The demo's seed.",
+    "burnin_demo_compress": "The demo's virtual seconds per real second.",
+}
 MOST_GPUS = 64
 
 
@@ -33,7 +42,9 @@ def _text(host: str, name: str, value: Any) -> str | None:
     if value is None or isinstance(value, str):
         return value
     kind = type(value).__name__
-    raise InventoryError(f"{name} of {host}: found {value!r} ({kind}); expected text. Put it in quotes, or YAML turns 07, 1.20 or 1e5 into another thing")
+    raise InventoryError(
+        f"{name} of {host}: found {value!r} ({kind}); expected text. Put it in quotes, or YAML turns 07, 1.20 or 1e5 into another thing"
+    )
 
 
 def _whole(host: str, name: str, value: Any, most: int) -> int | None:

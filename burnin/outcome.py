@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import Enum
+from enum import StrEnum
 
 
-class Outcome(str, Enum):
+class Outcome(StrEnum):
     """A verdict. The order of the members is the order of badness, worst first."""
 
     RMA = "RMA"
@@ -14,7 +14,7 @@ class Outcome(str, Enum):
     RETEST = "RETEST"
     INCONCLUSIVE = "INCONCLUSIVE"
     REVIEW = "REVIEW"
-    PASS = "PASS"
+    PASS = "PASS"  # noqa: S105  a verdict, no password
 
     @property
     def badness(self) -> int:

@@ -17,7 +17,9 @@ PREFLIGHT: dict[str, Any] = {"schema": "burnin.plan/1", "name": "preflight", "st
 
 def shipped() -> list[str]:
     """The names of the plans that ship with burnin."""
-    return sorted(entry.name.removesuffix(".yaml") for entry in files("burnin.data").joinpath("plans").iterdir() if entry.name.endswith(".yaml"))
+    return sorted(
+        entry.name.removesuffix(".yaml") for entry in files("burnin.data").joinpath("plans").iterdir() if entry.name.endswith(".yaml")
+    )
 
 
 def shipped_text(name: str) -> str:

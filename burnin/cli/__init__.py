@@ -46,7 +46,7 @@ def run(argv: list[str]) -> int:
     try:
         code = app(argv, standalone_mode=False)
     except TyperException as problem:
-        problem.show()
+        sys.stderr.write(f"burnin: {problem.format_message()} (see burnin --help)\n")
         return USAGE
     except BurninError as problem:
         sys.stderr.write(f"burnin: {problem}\n")

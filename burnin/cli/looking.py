@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -12,14 +12,14 @@ from burnin.cli import options
 from burnin.errors import UsageError
 
 
-class Better(str, Enum):
+class Better(StrEnum):
     """Which direction of a table's value is good."""
 
     LOWER = "lower"
     HIGHER = "higher"
 
 
-class Format(str, Enum):
+class Format(StrEnum):
     """What a report can be."""
 
     HTML = "html"
@@ -38,7 +38,9 @@ def register(app: typer.Typer) -> None:
 
 def verdict(
     run: options.Run = None,
-    table: Annotated[Path | None, typer.Option("--table", help="Judge a CSV of measurements instead of a run: one row per GPU and start.")] = None,
+    table: Annotated[
+        Path | None, typer.Option("--table", help="Judge a CSV of measurements instead of a run: one row per GPU and start.")
+    ] = None,
     columns: Annotated[str | None, typer.Option("--columns", help="OURS=THEIRS,... e.g. gpu=uuid,value=perf,temp_c=temp")] = None,
     test: Annotated[str, typer.Option("--test", help="What the table's value measures.")] = "value",
     better: Annotated[Better | None, typer.Option("--better", help="Whether a lower or a higher value is good.")] = None,
@@ -59,15 +61,20 @@ def verdict(
         if run is not None:
             raise UsageError(f"verdict: both RUN ({run}) and --table ({table}) were given; give one")
         direction = better.value if better else None
-        chosen = {"columns": columns, "test": test, "better": direction, "sku": sku}
-        return finish(None, judging.judge_table(table, policy_path=policy, reference=reference, **chosen), as_json=json)
+        document = judging.judge_table(
+            table, columns=columns, test=test, better=direction, sku=sku, policy_path=policy, reference=reference
+        )
+        return finish(None, document, as_json=json)
     for name, value in (("--columns", columns), ("--better", better), ("--sku", sku)):
         if value is not None:
             raise UsageError(f"verdict: {name} belongs to --table FILE, and a run says these things itself")
     from burnin.adapters.run_files import find_run
+    from burnin.stages.reporting import write_reports
 
     folder = find_run(run, out)
-    return finish(folder, judging.judge_run(folder, policy, reference), as_json=json)
+    document = judging.judge_run(folder, policy, reference)
+    write_reports(folder, document)
+    return finish(folder, document, as_json=json)
 
 
 def report(

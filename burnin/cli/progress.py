@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from rich.console import Console
 from rich.live import Live
@@ -12,28 +11,33 @@ from rich.table import Table
 from rich.text import Text
 
 from burnin.adapters.clock import monotonic_s, utc_now
+from burnin.status import NodeStatus, clean
 
 PLAIN_EVERY_S = 10.0
 BAR = 16
-STATE_STYLE = {"running": "cyan", "finished": "green", "died": "bold red", "failed": "bold red", "unreachable": "bold red", "stopped": "yellow"}
-STYLES = {"hot": "bold red", "warm": "yellow"}
-HOT_C, WARM_C = 87, 80  # colours only; the verdict has its own limits
+STATE_STYLE = {
+    "running": "cyan",
+    "finished": "green",
+    "died": "bold red",
+    "failed": "bold red",
+    "unreachable": "bold red",
+    "stopped": "yellow",
+}
+HEAT_STYLES = ((87.0, "bold red"), (80.0, "yellow"))  # colours only; the verdict has its own limits
 
 
-def _text(value: object, style: str = "") -> Text:
-    """Text from a node as it is: never markup, no control characters, bounded."""
-    return Text("".join(letter for letter in str(value) if letter.isprintable())[:120], style=style)
-
-
-def _minutes(seconds: object) -> str:
-    return f"{float(seconds) / 60:.0f}" if isinstance(seconds, int | float) else "?"
+def heat_style(temp_c: float | None) -> str:
+    """The colour of a temperature."""
+    return next((style for limit, style in HEAT_STYLES if temp_c is not None and temp_c >= limit), "")
 
 
 class LiveShow:
     """A table that is redrawn in place on stderr."""
 
     def __init__(self, console: Console) -> None:
-        self._console, self._nodes, self._title = console, {}, ""  # type: ignore[var-annotated]
+        self._console = console
+        self._nodes: dict[str, NodeStatus] = {}
+        self._title = ""
         self._live = Live(console=console, refresh_per_second=4, transient=True, get_renderable=self._table)
 
     def __enter__(self) -> LiveShow:
@@ -45,46 +49,39 @@ class LiveShow:
 
     def stage(self, text: str) -> None:
         if self._title:
-            self._console.print(Text("✓ ", style="green").append_text(_text(self._title)))
-        self._title = text
+            self._console.print(Text("✓ ", style="green").append(self._title))
+        self._title = clean(text)
 
-    def node(self, node: str, status: Mapping[str, Any]) -> None:
-        self._nodes[node] = {**self._nodes.get(node, {}), **status}
+    def node(self, node: str, status: NodeStatus) -> None:
+        self._nodes[node] = status
 
     def say(self, text: str) -> None:
-        self._console.print(_text(text, "yellow"))
+        self._console.print(Text(text, style="yellow"), soft_wrap=True)
 
     def _table(self) -> Table:
-        title = _text(self._title + " …", "bold")
-        table = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        table = Table(title=Text(self._title + " …", style="bold"), title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
         for name in ("node", "state", "", "minutes", "hottest", "throttling", "stage"):
-            table.add_column(name, no_wrap=True)
+            table.add_column(name, no_wrap=True, header_style="dim")
         room = max(4, self._console.size.height - 6)
-        rows = sorted(self._nodes.items(), key=lambda item: (item[1].get("state") != "running", item[0]))
+        rows = sorted(self._nodes.items(), key=lambda item: (item[1].state != "running", item[0]))
         for name, status in rows[:room]:
-            table.add_row(*self._row(name, status))
+            table.add_row(*_row(name, status))
         if len(rows) > room:
-            table.add_row(_text(f"… and {len(rows) - room} more", "dim"))
+            table.add_row(Text(f"… and {len(rows) - room} more", style="dim"))
         return table
 
-    def _row(self, name: str, status: Mapping[str, Any]) -> tuple[Text, ...]:
-        state = str(status.get("state", ""))
-        done, planned = status.get("done_s"), status.get("planned_s")
-        bar, minutes = "", ""
-        if isinstance(done, int | float) and isinstance(planned, int | float) and planned > 0:
-            full = round(BAR * min(1.0, done / planned))
-            bar, minutes = "━" * full + "╌" * (BAR - full), f"{_minutes(done)} of {_minutes(planned)}"
-        hottest, throttling = status.get("hottest_c"), status.get("throttling")
-        heat = STYLES["hot"] if isinstance(hottest, int | float) and hottest >= HOT_C else STYLES["warm"] if isinstance(hottest, int | float) and hottest >= WARM_C else ""
-        return (
-            _text(name),
-            _text(state, STATE_STYLE.get(state, "")),
-            Text(bar, style="cyan"),
-            _text(minutes),
-            _text(f"{hottest:.0f} C" if isinstance(hottest, int | float) else "", heat),
-            _text(throttling or "", "bold red"),
-            _text(status.get("stage") or status.get("why") or "", "dim"),
-        )
+
+def _row(name: str, status: NodeStatus) -> tuple[Text, ...]:
+    full = round(BAR * (status.share or 0.0))
+    return (
+        Text(clean(name)),
+        Text(status.state, style=STATE_STYLE.get(status.state, "")),
+        Text("━" * full + "╌" * (BAR - full) if status.share is not None else "", style="cyan"),
+        Text(status.minutes),
+        Text(status.hottest, style=heat_style(status.hottest_c)),
+        Text(str(status.throttling or ""), style="bold red"),
+        Text(status.stage or status.why, style="dim"),
+    )
 
 
 class PlainShow:
@@ -100,24 +97,24 @@ class PlainShow:
     def say(self, text: str) -> None:
         self._print(text)
 
-    def node(self, node: str, status: Mapping[str, Any]) -> None:
-        state, now = str(status.get("state", "")), monotonic_s()
+    def node(self, node: str, status: NodeStatus) -> None:
+        now = monotonic_s()
         before, when = self._told.get(node, ("", -PLAIN_EVERY_S))
-        if state == before and now - when < PLAIN_EVERY_S:
+        if status.state == before and now - when < PLAIN_EVERY_S:
             return
-        self._told[node] = (state, now)
-        facts = []
-        if status.get("planned_s"):
-            facts.append(f"{_minutes(status.get('done_s'))} of {_minutes(status.get('planned_s'))} min")
-        if isinstance(status.get("hottest_c"), int | float):
-            facts.append(f"hottest {status['hottest_c']:.0f} C")
-        if status.get("throttling"):
-            facts.append(f"{status['throttling']} throttling")
-        facts += [str(status[key]) for key in ("stage", "why", "reason") if status.get(key)]
-        self._print(f"{node}: {state}" + (f" ({', '.join(facts)})" if facts else ""))
+        self._told[node] = (status.state, now)
+        facts = [
+            f"{status.minutes} min" if status.minutes else "",
+            f"hottest {status.hottest}" if status.hottest else "",
+            f"{status.throttling} throttling" if status.throttling else "",
+            status.stage,
+            status.why,
+        ]
+        told = ", ".join(fact for fact in facts if fact)
+        self._print(f"{clean(node)}: {status.state}" + (f" ({told})" if told else ""))
 
     def _print(self, text: str) -> None:
-        self._console.print(Text(f"{utc_now():%H:%M:%S} ").append_text(_text(text)), soft_wrap=True)
+        self._console.print(Text(f"{utc_now():%H:%M:%S} ").append(text), soft_wrap=True)
 
 
 @contextmanager

@@ -43,7 +43,10 @@ def demo(
     missed = stage.differences(hosts, document)
     for line in missed:
         typer.echo(f"burnin demo: {line}", err=True)
-    typer.echo(f"burnin demo: {'exactly the planted parts were found' if not missed else f'{len(missed)} differences from what was planted'}", err=True)
+    typer.echo(
+        f"burnin demo: {'exactly the planted parts were found' if not missed else f'{len(missed)} differences from what was planted'}",
+        err=True,
+    )
     return 12 if missed else 0
 
 
@@ -59,8 +62,9 @@ def _open_and_run(
 
     target = Target(tuple(inventory), limit, options.variables(extra), tuple(ansible_args or ()), check)
     with catching_signals() as cancel, showing() as show:
-        chosen = {"plan": plan, "runs": out, "policy": policy, "reference": reference}
-        folder, document = stage.go(target, show, cancel, preflight=preflight, burn_in=burn_in, **chosen)
+        folder, document = stage.go(
+            target, show, cancel, plan=plan, runs=out, policy=policy, reference=reference, preflight=preflight, burn_in=burn_in
+        )
     return finish(folder, document, as_json=json)
 
 
@@ -84,7 +88,9 @@ def preflight(
     )  # fmt: skip
 
 
-Plan = Annotated[str | None, typer.Option("--plan", help="quick, acceptance, soak or a file; default: the inventory's burnin_run_plan, else acceptance.")]
+Plan = Annotated[
+    str | None, typer.Option("--plan", help="quick, acceptance, soak or a file; default: the inventory's burnin_run_plan, else acceptance.")
+]
 
 
 def run(

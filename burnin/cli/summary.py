@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from burnin.outcome import Outcome, exit_code
+from burnin.status import NodeStatus
 from burnin.verdict.document import dump, outcomes
 
 STYLE = {"RMA": "bold white on red", "FAIL": "bold red", "RETEST": "yellow", "INCONCLUSIVE": "magenta", "REVIEW": "cyan", "PASS": "green"}
@@ -97,17 +99,16 @@ def _row(judged: Mapping[str, Any], part: str, serial: str) -> tuple[str, str, s
     return judged["verdict"], part, serial, worst.get("cause") or "", codes or "NOTHING_SHOWN", worst.get("why") or "Nothing was shown."
 
 
-def show_status(states: Mapping[str, Mapping[str, Any]], *, as_json: bool) -> int:
+def show_status(states: Mapping[str, NodeStatus], *, as_json: bool) -> int:
     """Print node -> status; 11 when one does not answer or has gone, else 0."""
     if as_json:
-        sys.stdout.write(json.dumps({"nodes": states}, sort_keys=True) + "\n")
+        sys.stdout.write(json.dumps({"nodes": {node: asdict(state) for node, state in states.items()}}, sort_keys=True) + "\n")
     else:
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
         for name in ("node", "state", "minutes", "hottest", "throttling", "stage"):
             table.add_column(name)
         for node, state in sorted(states.items()):
-            minutes = f"{state['done_s'] / 60:.0f} of {state['planned_s'] / 60:.0f}" if state.get("planned_s") else ""
-            hottest = f"{state['hottest_c']:.0f} C" if state.get("hottest_c") is not None else ""
-            table.add_row(*(_text(cell) for cell in (node, state.get("state"), minutes, hottest, state.get("throttling") or "", state.get("stage") or state.get("why") or "")))
+            cells = (node, state.state, state.minutes, state.hottest, state.throttling or "", state.stage or state.why)
+            table.add_row(*(_text(cell) for cell in cells))
         (Console() if sys.stdout.isatty() else Console(width=LOG_WIDTH)).print(table)
-    return 0 if all(state.get("state") in STANDING for state in states.values()) else 11
+    return 0 if states and all(state.state in STANDING for state in states.values()) else 11

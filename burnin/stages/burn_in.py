@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,6 +14,7 @@ from burnin.node.plan import check_plan
 from burnin.stages.judging import judge_run
 from burnin.stages.nodes import Driver, Target
 from burnin.stages.reporting import write_reports
+from burnin.status import NodeStatus, clean, parse
 
 PLAY_TIMEOUT_S = 900.0
 POLL_TIMEOUT_S = 120.0
@@ -29,8 +29,8 @@ class Show(Protocol):
     def stage(self, text: str) -> None:
         """A stage begins."""
 
-    def node(self, node: str, status: Mapping[str, Any]) -> None:
-        """The newest word of a node: state, stage, done_s, planned_s, hottest_c, throttling."""
+    def node(self, node: str, status: NodeStatus) -> None:
+        """The newest word of a node."""
 
     def say(self, text: str) -> None:
         """A line worth reading."""
@@ -53,7 +53,14 @@ def poll_interval_s(planned_s: float) -> float:
 
 
 def burn_in(
-    folder: Path, target: Target, show: Show, cancel: Cancel, *, preflight: bool, reference: Path | None = None, interval_s: float | None = None
+    folder: Path,
+    target: Target,
+    show: Show,
+    cancel: Cancel,
+    *,
+    preflight: bool,
+    reference: Path | None = None,
+    interval_s: float | None = None,
 ) -> dict[str, Any]:
     """Drive the run in this folder to its verdict; returns the verdict's document. Safe to call again on a run that was interrupted."""
     with locked(folder):
@@ -85,9 +92,9 @@ def conclude(folder: Path, show: Show, reference: Path | None = None) -> dict[st
 
 def _watch(event: Event, show: Show) -> None:
     if event.state in ("ok", "changed") and event.data.get("state"):
-        show.node(event.host, event.data)
+        show.node(event.host, parse(event.data))
     elif event.state in ("failed", "unreachable"):
-        show.node(event.host, {"state": event.state, "why": event.message})
+        show.node(event.host, NodeStatus(event.state, why=clean(event.message)))
 
 
 def _preflight(driver: Driver, nodes: list[str], show: Show) -> list[str]:
@@ -129,7 +136,7 @@ def _hear(driver: Driver, watched: Watched, result: PlayResult, show: Show) -> N
     now = monotonic_s()
     for node, host in result.hosts.items():
         if host.state is HostState.OK and host.data.get("state"):
-            watched.state[node], watched.heard_s[node] = str(host.data["state"]), now
+            watched.state[node], watched.heard_s[node] = parse(host.data).state, now
         elif result.status == "finished" and now - watched.heard_s[node] > GIVE_UP_AFTER_S:
             watched.state[node] = "given up"
             driver.note("poll", node, "unreachable", host.message or f"no answer for {GIVE_UP_AFTER_S:.0f} s")

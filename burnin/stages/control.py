@@ -9,10 +9,12 @@ from typing import Any
 from burnin.adapters.ansible import HostState, PlayResult
 from burnin.adapters.cancel import Cancel
 from burnin.adapters.run_files import read_run_json
-from burnin.stages.burn_in import POLL_TIMEOUT_S, Show, burn_in, stop as stop_nodes
+from burnin.stages.burn_in import POLL_TIMEOUT_S, Show, burn_in
+from burnin.stages.burn_in import stop as stop_nodes
 from burnin.stages.nodes import Driver, Target, target_of
+from burnin.status import NodeStatus, parse
 
-States = dict[str, dict[str, Any]]
+States = dict[str, NodeStatus]
 
 
 def _driver(folder: Path, variables: Mapping[str, Any], cancel: Cancel) -> tuple[Driver, list[str]]:
@@ -22,7 +24,10 @@ def _driver(folder: Path, variables: Mapping[str, Any], cancel: Cancel) -> tuple
 
 def _states(result: PlayResult | None) -> States:
     hosts = result.hosts if result else {}
-    return {name: dict(host.data) if host.state is HostState.OK else {"state": host.state.value.lower(), "why": host.message} for name, host in hosts.items()}
+    return {
+        name: parse(host.data) if host.state is HostState.OK else NodeStatus(host.state.value.lower(), why=host.message)
+        for name, host in hosts.items()
+    }
 
 
 def status(folder: Path, variables: Mapping[str, Any], cancel: Cancel) -> States:

@@ -35,7 +35,9 @@ def run(*, nodes: int, gpus: int, seed: int, out: Path, show: Show, cancel: Canc
         target = Target((str(inventory),), variables=variables, work_base=folder)
         hosts = resolve(Target((str(inventory),), variables=variables, work_base=place))
         _possible(hosts, gpus)
-        open_run(hosts, plan=PLAN, runs=folder.parent, run_id=run_id, source=Target((str(folder / "inventory"),), variables=variables).source())
+        open_run(
+            hosts, plan=PLAN, runs=folder.parent, run_id=run_id, source=Target((str(folder / "inventory"),), variables=variables).source()
+        )
         shutil.move(inventory, folder / "inventory")
     finally:
         shutil.rmtree(place, ignore_errors=True)

@@ -50,7 +50,9 @@ def read_reference(path: Path | None) -> dict[str, float]:
         document = json.loads(file.read_text(encoding="utf-8"))
         return {str(cohort["cohort"]): float(cohort["median"]) for cohort in document["cohorts"]}
     except (OSError, ValueError, KeyError, TypeError) as problem:
-        raise RunFolderError(f"--reference {path}: holds no verdict that can be read ({problem}); run `burnin verdict {path}` first") from None
+        raise RunFolderError(
+            f"--reference {path}: holds no verdict that can be read ({problem}); run `burnin verdict {path}` first"
+        ) from None
 
 
 def judge_table(

@@ -58,7 +58,9 @@ class Driver:
     cancel: Cancel
     watch: Watch = lambda _event: None
 
-    def play(self, playbook: str, hosts: Sequence[str], *, stage: str, timeout_s: float | None = None, deaf: bool = False, **variables: Any) -> PlayResult:
+    def play(
+        self, playbook: str, hosts: Sequence[str], *, stage: str, timeout_s: float | None = None, deaf: bool = False, **variables: Any
+    ) -> PlayResult:
         """One short play on these hosts. `deaf`: goes on although a person asked to stop (the stop itself). Raises BrokenError when Ansible broke."""
         run = read_run_json(self.folder)
         ours = {
@@ -85,14 +87,19 @@ class Driver:
         )
         result = play(request, on_event=self.watch, cancelled=(lambda: False) if deaf else self.cancel)
         if result.status == "broken":
-            raise BrokenError(f"stage {stage}: Ansible broke ({result.detail}); the run folder {self.folder} stays as it is, see `burnin resume`")
+            raise BrokenError(
+                f"stage {stage}: Ansible broke ({result.detail}); the run folder {self.folder} stays as it is, see `burnin resume`"
+            )
         if result.strangers:
             raise BrokenError(f"stage {stage}: {', '.join(result.strangers)} took part and were not meant; nothing of this play counts")
         return result
 
     def note(self, stage: str, node: str, state: str, why: str = "") -> None:
         """A line in the ledger: the newest line of a node is what the verdict believes."""
-        append_line(self.folder / "controller.jsonl", {"t": utc_now().isoformat(timespec="seconds"), "stage": stage, "node": node, "state": state, "why": why})
+        append_line(
+            self.folder / "controller.jsonl",
+            {"t": utc_now().isoformat(timespec="seconds"), "stage": stage, "node": node, "state": state, "why": why},
+        )
 
     def note_all(self, stage: str, result: PlayResult) -> dict[str, HostState]:
         """The outcome of a play, one line a node; returns node -> state."""
@@ -105,7 +112,11 @@ class Driver:
 
     def _secrets(self) -> tuple[str, ...]:
         """Values of -e variables that are not ours: scrubbed from every message."""
-        return tuple(str(value) for name, value in self.target.variables.items() if not name.startswith("burnin_") and isinstance(value, str) and len(value) > 3)
+        return tuple(
+            str(value)
+            for name, value in self.target.variables.items()
+            if not name.startswith("burnin_") and isinstance(value, str) and len(value) > 3
+        )
 
 
 def target_of(folder: Path, target: Target | None = None) -> Target:

@@ -9,9 +9,11 @@ from typing import Any
 from burnin.adapters.ansible import HostState
 from burnin.adapters.cancel import Cancel
 from burnin.adapters.run_files import locked
-from burnin.stages.burn_in import PLAY_TIMEOUT_S, Show, burn_in as burn_in_stage, conclude
+from burnin.stages.burn_in import PLAY_TIMEOUT_S, Show, conclude
+from burnin.stages.burn_in import burn_in as burn_in_stage
 from burnin.stages.nodes import Driver, Target, resolve
 from burnin.stages.opening import Opened, open_run
+from burnin.status import NodeStatus, clean
 
 DEFAULT_PLAN = "acceptance"
 
@@ -23,7 +25,16 @@ def plan_of(hosts: Mapping[str, Mapping[str, Any]], asked: str | None) -> str:
 
 
 def go(
-    target: Target, show: Show, cancel: Cancel, *, plan: str | None, runs: Path, policy: Path | None, reference: Path | None, preflight: bool, burn_in: bool
+    target: Target,
+    show: Show,
+    cancel: Cancel,
+    *,
+    plan: str | None,
+    runs: Path,
+    policy: Path | None,
+    reference: Path | None,
+    preflight: bool,
+    burn_in: bool,
 ) -> tuple[Path, dict[str, Any]]:
     """Open a run and drive it; returns its folder and the verdict's document ({} in check mode)."""
     hosts = resolve(target)
@@ -42,5 +53,7 @@ def _look(opened: Opened, target: Target, show: Show, cancel: Cancel) -> dict[st
         show.stage(f"Preflight of {len(opened.nodes)} nodes")
         result = driver.play("preflight.yml", [node.node for node in opened.nodes], stage="preflight", timeout_s=PLAY_TIMEOUT_S)
         for name, state in driver.note_all("preflight", result).items():
-            show.node(name, {"state": "identified" if state is HostState.OK else state.value.lower(), "why": result.hosts[name].message})
+            show.node(
+                name, NodeStatus("identified" if state is HostState.OK else state.value.lower(), why=clean(result.hosts[name].message))
+            )
         return conclude(opened.folder, show)

@@ -87,7 +87,9 @@ def call(module, arguments):
     program = os.path.join(module.params["run_dir"], PROGRAM)
     code, out, err = module.run_command([sys.executable, program, *arguments])
     if code != 0:
-        module.fail_json(msg="burnin node %s exited %d: %s" % (arguments[0], code, (err or out).strip()[-1500:]), burnin={"state": "failed"})
+        # Of a crash the last line says what; of a refusal there is one line only.
+        said = (err or out).strip().splitlines()[-1:] or ["no word"]
+        module.fail_json(msg="burnin node %s exited %d: %s" % (arguments[0], code, said[0][:1500]), burnin={"state": "failed"})
     try:
         return json.loads(out)
     except ValueError:
@@ -143,7 +145,9 @@ def main():
         supports_check_mode=True,
     )
     if sys.version_info[:2] < LEAST_PYTHON:
-        module.fail_json(msg="Python %d.%d on this node is too old; burnin needs 3.9 or later: set ansible_python_interpreter" % sys.version_info[:2])
+        module.fail_json(
+            msg="Python %d.%d on this node is too old; burnin needs 3.9 or later: set ansible_python_interpreter" % sys.version_info[:2]
+        )
     if module.check_mode and module.params["action"] in ("start", "stop"):
         module.exit_json(changed=True, burnin={"state": "unchanged in check mode"})
     if module.params["action"] in ("status", "stop") and not os.path.exists(os.path.join(module.params["run_dir"], PROGRAM)):

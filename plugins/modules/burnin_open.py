@@ -77,7 +77,9 @@ def main():
         from burnin.errors import BurninError
         from burnin.stages.opening import load_plan, load_policy, open_run, resolve_nodes
     except ImportError as problem:
-        module.fail_json(msg="burnin is not installed for this interpreter (%s); run the playbooks with the environment that `make` builds" % problem)
+        module.fail_json(
+            msg="burnin is not installed for this interpreter (%s); run the playbooks with the environment that `make` builds" % problem
+        )
     p = module.params
     try:
         if module.check_mode:
