@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -16,7 +16,6 @@ from burnin.report.series import Step
 from burnin.report.text import number, percent
 
 WIDTH = 400.0  # about what a phone and a third of a desktop have, so text keeps its size
-MAX_MARKS = 250  # flagged GPUs drawn one by one in a distribution
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +24,7 @@ class Vote:
 
     deviation_pct: float
     outcome: Outcome
+    flagged_here: bool = False  # by a finding of this very test
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,47 +40,58 @@ class Distribution:
 
 
 _TOP, _BOTTOM, _FLOOR = 26.0, 36.0, 168.0  # of the drawing of 204
+_COLUMN = 9.0  # a dot with its air
+_ROOM = _FLOOR - _TOP - 4
 
 
 def distribution(data: Distribution) -> Markup:
-    """Dots, one a GPU, while they fit; else bars. Values far outside are drawn at the edge and counted there."""
+    """Dots, one a GPU, while they fit; else bars with marks for what this test flagged. Values far outside stand at the edge, counted."""
+    scale = _scale(data)
+    line, median = scale(data.line_pct), scale(0.0)
+    line_words = f"{percent(data.line_pct, 0)} % line  {number(data.line)}"
+    return svg.drawing(
+        WIDTH,
+        _FLOOR + _BOTTOM,
+        data.label,
+        svg.rectangle(0, _TOP, line, _FLOOR - _TOP, "beyond"),
+        *_axis(scale),
+        *(_dots(data, scale) if has_dots(data) else _bars(data, scale)),
+        _marker_line(line, "line5"),
+        _marker_line(median, "median"),
+        svg.text(line_words, line, _TOP - 10, class_="strong", anchor=_anchor(line, 62)),
+        svg.text(f"median  {number(data.median)}", median, _TOP - 10, class_="strong", anchor=_anchor(median, 52)),
+        *_outside(data, scale),
+    )
+
+
+def has_dots(data: Distribution) -> bool:
+    """Whether every GPU is drawn as one dot or mark."""
+    scale = _scale(data)
+    counts = Counter(_column(scale, vote) for vote in data.votes)
+    return max(counts.values(), default=0) * _COLUMN <= _ROOM
+
+
+def _scale(data: Distribution) -> svg.Scale:
     deviations = [vote.deviation_pct for vote in data.votes]
     low = max(min([*deviations, data.line_pct - 1.5]) - 0.5, data.line_pct - 7)
     high = min(max([*deviations, 2.0]) + 0.5, 8.0)
-    scale = svg.Scale(low, high, 12, WIDTH - 12)
-    good = [vote.deviation_pct for vote in data.votes if vote.outcome is Outcome.PASS]
-    flagged = [vote for vote in data.votes if vote.outcome is not Outcome.PASS]
-    parts = [
-        svg.rectangle(0, _TOP, scale(data.line_pct), _FLOOR - _TOP, "beyond"),
-        *_axis(scale, low, high),
-        *_columns(scale, good, flagged),
-        _marker_line(scale(data.line_pct), "line5"),
-        _marker_line(scale(0.0), "median"),
-        svg.text(
-            f"{percent(data.line_pct, 0)} % line  {number(data.line)}",
-            scale(data.line_pct),
-            _TOP - 10,
-            class_="strong",
-            anchor=_anchor(scale(data.line_pct), 62),
-        ),
-        svg.text(f"median  {number(data.median)}", scale(0.0), _TOP - 10, class_="strong", anchor=_anchor(scale(0.0), 52)),
-    ]
-    outside = sum(1 for value in deviations if value < low)
-    if outside:
-        parts.append(
-            svg.text(
-                f"\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK} {outside} further left, to {percent(min(deviations), 0)} %",
-                8,
-                _TOP + 12,
-                class_="tick",
-            )
-        )
-    return svg.drawing(WIDTH, _FLOOR + _BOTTOM, data.label, *parts)
+    return svg.Scale(low, high, 12, WIDTH - 12)
 
 
-def _axis(scale: svg.Scale, low: float, high: float) -> list[Markup]:
+def _outside(data: Distribution, scale: svg.Scale) -> Iterator[Markup]:
+    left = [vote.deviation_pct for vote in data.votes if vote.deviation_pct < scale.low]
+    right = [vote.deviation_pct for vote in data.votes if vote.deviation_pct > scale.high]
+    if left:
+        words = f"\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK} {len(left):,} further left, to {percent(min(left), 0)} %"
+        yield svg.text(words, 8, _TOP + 12, class_="tick")
+    if right:
+        words = f"{len(right):,} further right, to {percent(max(right), 0)} % \N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}"
+        yield svg.text(words, WIDTH - 8, _TOP + 12, class_="tick", anchor="end")
+
+
+def _axis(scale: svg.Scale) -> list[Markup]:
     parts = [svg.line((0, _FLOOR), (WIDTH, _FLOOR), "axis")]
-    for value in svg.ticks(low, high, 6):
+    for value in svg.ticks(scale.low, scale.high, 6):
         parts.append(svg.line((scale(value), _FLOOR), (scale(value), _FLOOR + 4), "axis"))
         parts.append(svg.text(percent(value, 0), scale(value), _FLOOR + 16, class_="tick", anchor=_anchor(scale(value), 10)))
     parts.append(svg.text("slower", 8, _FLOOR + 32, class_="tick"))
@@ -89,51 +100,41 @@ def _axis(scale: svg.Scale, low: float, high: float) -> list[Markup]:
     return parts
 
 
-def _columns(scale: svg.Scale, good: Sequence[float], flagged: Sequence[Vote]) -> list[Markup]:
-    width, room = 9.0, _FLOOR - _TOP - 4
-    counts = Counter(_column(scale, value, width) for value in good)
-    marks: dict[int, list[Outcome]] = {}
-    for vote in sorted(flagged, key=lambda vote: vote.outcome.badness):
-        marks.setdefault(_column(scale, vote.deviation_pct, width), []).append(vote.outcome)
-    tallest = max((counts[column] + len(marks.get(column, ())) for column in {*counts, *marks}), default=0)
-    if tallest * width <= room:
-        return _dots(counts, marks, width)
-    return _bars(counts, marks, width, room)
+def _column(scale: svg.Scale, vote: Vote) -> int:
+    return int(scale.clamped(vote.deviation_pct) // _COLUMN)
 
 
-def _column(scale: svg.Scale, value: float, width: float) -> int:
-    return int(scale.clamped(value) // width)
+def _marks(votes: Iterable[Vote], scale: svg.Scale) -> dict[int, list[Outcome]]:
+    """Column -> the verdicts of its flagged GPUs, the mildest first (lowest)."""
+    found: dict[int, list[Outcome]] = {}
+    for vote in sorted(votes, key=lambda vote: vote.outcome.badness):
+        found.setdefault(_column(scale, vote), []).append(vote.outcome)
+    return found
 
 
-def _dots(counts: Counter[int], marks: dict[int, list[Outcome]], width: float) -> list[Markup]:
-    parts = []
+def _dots(data: Distribution, scale: svg.Scale) -> Iterator[Markup]:
+    counts = Counter(_column(scale, vote) for vote in data.votes if vote.outcome is Outcome.PASS)
     for column, count in sorted(counts.items()):
-        parts += [
-            svg.element("circle", cx=(column + 0.5) * width, cy=_FLOOR - (row + 0.5) * width - 1, r=3.6, class_="vote")
-            for row in range(count)
-        ]
-    for column, outcomes in sorted(marks.items()):
+        for row in range(count):
+            yield svg.element("circle", cx=(column + 0.5) * _COLUMN, cy=_FLOOR - (row + 0.5) * _COLUMN - 1, r=3.6, class_="vote")
+    for column, outcomes in sorted(_marks((vote for vote in data.votes if vote.outcome is not Outcome.PASS), scale).items()):
         for row, outcome in enumerate(outcomes, start=counts[column]):
-            parts.append(mark(outcome, (column + 0.5) * width, _FLOOR - (row + 0.5) * width - 1))
-    return parts
+            yield mark(outcome, (column + 0.5) * _COLUMN, _FLOOR - (row + 0.5) * _COLUMN - 1)
 
 
-def _bars(counts: Counter[int], marks: dict[int, list[Outcome]], width: float, room: float) -> list[Markup]:
+def _bars(data: Distribution, scale: svg.Scale) -> Iterator[Markup]:
+    counts = Counter(_column(scale, vote) for vote in data.votes)
     tallest = max(counts.values(), default=0)
-    parts = []
     for column, count in sorted(counts.items()):
-        height = max(1.0, count / tallest * (room - 14))
-        parts.append(svg.rectangle(column * width + 0.5, _FLOOR - height, width - 1, height, "bar"))
-        if count == tallest:
-            parts.append(svg.text(f"{count:,} GPUs", (column + 1) * width + 4, _FLOOR - height + 9, class_="tick"))
-    drawn = 0
-    for column, outcomes in sorted(marks.items()):
-        # One mark a verdict and column: a thousand marks on one spot show no more than one.
+        height = max(1.0, count / tallest * (_ROOM - 14))
+        yield svg.rectangle(column * _COLUMN + 0.5, _FLOOR - height, _COLUMN - 1, height, "column")
+    column, count = max(counts.items(), key=lambda item: (item[1], item[0]))
+    yield svg.text(f"{count:,} GPUs", max((column + 1) * _COLUMN, scale(0.0)) + 5, _TOP + 22, class_="tick")
+    for column, outcomes in sorted(_marks((vote for vote in data.votes if vote.flagged_here), scale).items()):
+        # One mark a verdict and column: a thousand marks on one spot show no more than one. Above the bar, where they hide nothing.
+        base = _FLOOR - counts[column] / tallest * (_ROOM - 14)
         for row, outcome in enumerate(dict.fromkeys(outcomes)):
-            if drawn < MAX_MARKS:
-                parts.append(mark(outcome, (column + 0.5) * width, _FLOOR - 6 - row * 10))
-            drawn += 1
-    return parts
+            yield mark(outcome, (column + 0.5) * _COLUMN, base - 8 - row * 11)
 
 
 def mark(outcome: Outcome, x: float, y: float) -> Markup:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,20 +97,14 @@ def _view(test: str, cohort: Cohort | None, voters: list[tuple[int, Part]], coho
     unit = cohort.unit if cohort else first.unit or ""
     median = cohort.median if cohort else first.median
     line_pct = (cohort.line_pct if cohort else None) or -5.0
-    votes = tuple(
-        charts.Vote(finding.deviation_pct, gpu.verdict)
-        for _i, gpu in voters
-        if (finding := gpu.performance[test]).deviation_pct is not None
-    )
-    chart = charts.distribution(
-        charts.Distribution(
-            label=f"{test}: {len(votes)} GPUs around the median {number(median)} {unit}",
-            unit=unit,
-            median=median,
-            line=cohort.line if cohort else None,
-            line_pct=line_pct,
-            votes=votes,
-        )
+    votes = tuple(_votes(test, voters))
+    shown = charts.Distribution(
+        label=f"{test}: {len(votes)} GPUs around the median {number(median)} {unit}",
+        unit=unit,
+        median=median,
+        line=cohort.line if cohort else None,
+        line_pct=line_pct,
+        votes=votes,
     )
     flagged = [(index, gpu) for index, gpu in voters if gpu.performance[test].outcome is not Outcome.PASS]
     flagged.sort(key=lambda entry: entry[1].performance[test].deviation_pct or 0.0)
@@ -124,7 +118,16 @@ def _view(test: str, cohort: Cohort | None, voters: list[tuple[int, Part]], coho
         facts.append(f"robust sigma {plain(cohort.sigma_pct)} %")
     if cohort and cohort.better == "lower":
         facts.append("lower is faster")
-    return DistributionView(test, cohort_id or "", ", ".join(facts), chart, named, len(flagged) - len(named))
+    if not charts.has_dots(shown):
+        facts.append("bars count GPUs, marks are GPUs that this test flags")
+    return DistributionView(test, cohort_id or "", ", ".join(facts), charts.distribution(shown), named, len(flagged) - len(named))
+
+
+def _votes(test: str, voters: list[tuple[int, Part]]) -> Iterator[charts.Vote]:
+    for _index, gpu in voters:
+        finding = gpu.performance[test]
+        if finding.deviation_pct is not None:
+            yield charts.Vote(finding.deviation_pct, gpu.verdict, finding.outcome is not Outcome.PASS)
 
 
 def not_shown(document: Document, cards: Cards, series: Mapping[str, Series], charts_left_out: int, has_limits: bool) -> tuple[str, ...]:

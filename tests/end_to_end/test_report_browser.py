@@ -245,6 +245,8 @@ def test_ten_thousand_gpus_open(browser: Browser, series: dict[str, Series], tmp
 
     assert report.page.locator(".parts tbody tr").count() == 10_000
     assert report.page.locator("article").count() == 212
+    heights = "[...document.querySelectorAll('rect.column')].map(bar => bar.getBoundingClientRect().height)"
+    assert max(report.page.evaluate(heights)) > 90  # a rule of the style sheet once made them all alike
     assert overflow_px(report.page) == 0
     assert report.troubles == []
     assert report.requests == [path.as_uri()]

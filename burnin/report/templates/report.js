@@ -29,15 +29,17 @@
   var show = function (cell, x, y) {
     var row = document.getElementById("g" + cell.dataset.g);
     if (!row) { return; }
+    var texts = Array.prototype.map.call(row.cells, function (value) { return value.textContent.trim(); });
+    var known = function (text) { return text && text !== "\u2013"; };
+    var say = function (tag, text) { var line = document.createElement(tag); line.textContent = text; tip.appendChild(line); };
     tip.textContent = "";
-    Array.prototype.forEach.call(row.cells, function (value, index) {
-      var text = value.textContent.trim();
-      if (!text || text === "\u2013") { return; }
-      if (!heads[index]) { tip.lastChild.textContent += "  " + text + " %"; return; }
-      var line = document.createElement("div");
-      line.textContent = heads[index] + "  " + text;
-      tip.appendChild(line);
-    });
+    say("b", texts[2] + " \u00b7 slot " + texts[3]);
+    say("div", texts[0] + (texts[5] ? "  " + texts[5] : ""));
+    if (known(texts[4])) { say("div", "serial " + texts[4]); }
+    for (var n = 6; n < texts.length - 2; n += 2) {
+      if (known(texts[n])) { say("div", heads[n] + "  " + texts[n] + (known(texts[n + 1]) ? "  " + texts[n + 1] + " %" : "")); }
+    }
+    if (known(texts[texts.length - 2])) { say("div", texts[texts.length - 2] + " \u00b0C"); }
     tip.hidden = false;
     tip.style.left = Math.max(8, Math.min(x + 14, window.innerWidth - tip.offsetWidth - 8)) + "px";
     tip.style.top = Math.max(8, y + 18 + tip.offsetHeight > window.innerHeight ? y - tip.offsetHeight - 10 : y + 18) + "px";

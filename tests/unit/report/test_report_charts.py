@@ -67,14 +67,14 @@ def test_every_gpu_is_one_dot_while_dots_fit() -> None:
     assert len(root.findall("use")) == 1
 
 
-def test_many_gpus_are_bars_and_the_flagged_stay_marks() -> None:
-    root = chart(
-        *(vote((index % 100) / 100) for index in range(5000)), *(vote(-6, Outcome.RMA) for _ in range(50)), vote(-6, Outcome.REVIEW)
-    )
+def test_many_gpus_are_bars_and_what_the_test_flags_stays_a_mark() -> None:
+    good = [vote((index % 100) / 100) for index in range(5000)]
+    flagged = [Vote(-6, Outcome.RMA, flagged_here=True)] * 50 + [Vote(-6, Outcome.RETEST, flagged_here=True), Vote(0.5, Outcome.REVIEW)]
+    root = chart(*good, *flagged)
 
     assert not root.findall("circle")
-    assert root.findall("rect[@class='bar']")
-    assert [use.attrib["href"] for use in root.findall("use")] == ["#v-REVIEW", "#v-RMA"]
+    assert max(float(bar.attrib["height"]) for bar in root.findall("rect[@class='column']")) > 100
+    assert [use.attrib["href"] for use in root.findall("use")] == ["#v-RETEST", "#v-RMA"]
 
 
 def test_a_value_far_outside_is_counted_at_the_edge_and_stays_in_the_drawing() -> None:
