@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from burnin.outcome import Outcome
 from burnin.verdict.codes import CODES
@@ -21,31 +21,31 @@ class Where(NamedTuple):
 
 
 Found = tuple[Where, Finding]
+Shared = Mapping[str, Mapping[str, tuple[Outcome, str, str]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
     """Evidence, limits and what earlier rules settled.
 
-    `shared`: part key -> (test -> sentence) of a fault that it shares with its neighbours; no RMA and no pass in that test.
+    `shared`: part key -> test -> (outcome, sentence, cause) of a fault that it shares with its neighbours; no RMA and no pass in that test.
     `hot`: keys of the parts that a heat rule named.
     """
 
     evidence: Evidence
     policy: Policy
     measured: tuple[Measured, ...] = ()
-    shared: Mapping[str, Mapping[str, tuple[Outcome, str]]] = field(default_factory=dict)
+    shared: Shared = field(default_factory=dict)
     hot: frozenset[str] = frozenset()
 
 
-def finding(code: str, outcome: Outcome, why: str, **facts: object) -> Finding:
-    """A finding with the action that belongs to its code (KeyError for an unknown code: a fault of ours)."""
-    return Finding(
-        code=code, outcome=outcome, why=why, action=CODES[code].action if outcome is not Outcome.PASS else "Nothing to do.", **facts
-    )  # type: ignore[arg-type]
+def finding(code: str, outcome: Outcome, why: str, **facts: Any) -> Finding:
+    """A finding with the action that belongs to its code, unless another is given (KeyError for an unknown code: a fault of ours)."""
+    action = CODES[code].action if outcome is not Outcome.PASS else "Nothing to do."
+    return Finding(code=code, outcome=outcome, why=why, action=facts.pop("action", action), **facts)
 
 
-def speed_facts(one: Measured) -> dict[str, object]:
+def speed_facts(one: Measured) -> dict[str, Any]:
     """The fields that every finding on speed carries."""
     cohort = one.cohort
     return {

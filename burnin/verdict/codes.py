@@ -60,5 +60,6 @@ CODES: dict[str, Code] = {
     # fleet
     "FLEET_OK": Code("fleet", "Nothing to do."),
     "ENVIRONMENT_SUSPECT": Code("fleet", "All are slow alike: suspect the stack, the power limit or the test itself; try a node known to be good. No RMA from this."),
+    "SPREAD_UNUSUAL": Code("fleet", "Look at the distribution before sending anything back: mixed kinds, inlet air, power limits, a test not settled."),
     "COHORTS_DIFFER": Code("fleet", "Bring the slower cohort to the faster one's software (named), then run again."),
 }  # fmt: skip

@@ -13,7 +13,7 @@ from burnin.verdict.case import Where
 from burnin.verdict.engine import Verdict
 from burnin.verdict.measure import Cohort
 from burnin.verdict.model import WINDOW_COLUMNS, Evidence, Finding, NodeFacts, Part
-from burnin.verdict.rules.completeness import missing_slots
+from burnin.verdict.rules.completeness import absent, missing_slots
 
 SCHEMA = "burnin.verdict/1"
 
@@ -55,13 +55,7 @@ def _gpu(verdict: Verdict, part: Part) -> dict[str, Any]:
 
 def _absent(node: NodeFacts, slot: int | None) -> dict[str, Any]:
     """An expected part that did not show up, with what is known of it."""
-    from burnin.verdict.case import finding
-
-    if node.shown:
-        what = finding("GPU_MISSING", Outcome.FAIL, "The node has a place for it and it did not show up.", cause="unknown")
-    else:
-        code = node.trouble_code or "NODE_UNREACHABLE"
-        what = finding(code, Outcome.INCONCLUSIVE, f"Nothing is known of it: {node.trouble or 'no evidence came from its node'}")
+    what = absent(node)
     who = {
         "gpu": None,
         "serial": None,

@@ -1,4 +1,4 @@
-"""What a node's journal says of its run: whether it is complete, where it ends, whether the node went down."""
+"""What a node's journal says of its run: whether it is this run, whether it is complete, where it ends, whether the node went down."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from burnin.verdict.reading import text
+
+LATEST_S = 1e9
+
 
 @dataclass(frozen=True, slots=True)
 class JournalFacts:
-    """`where` is a phrase that follows 'its journal ends' or 'was stopped'."""
+    """`where` is a phrase that follows 'its journal ends' or 'was stopped'. `foreign`: why this is no evidence of the run that is judged."""
 
     complete: bool
     stopped: str | None
@@ -17,27 +21,42 @@ class JournalFacts:
     rebooted: bool
     where: str
     skipped: tuple[tuple[str, str], ...]
+    foreign: str | None
 
 
-def read(events: Sequence[Mapping[str, Any]], collected: Mapping[str, Any]) -> JournalFacts:
+def read(events: Sequence[Mapping[str, Any]], collected: Mapping[str, Any], run_id: str | None, plan: str | None) -> JournalFacts:
     """The facts of a journal's events, oldest first. `collected` is what the node said when the evidence was packed."""
     last = events[-1] if events else {}
-    boots = {str(event["boot_id"]) for event in [*events, collected] if event.get("boot_id")}
-    ended = last.get("event") == "run_ended" and last.get("complete") is True
-    stopped = str(last.get("reason", "a signal"))[:200] if last.get("event") == "stopped" else None
-    failed = str(last.get("reason", ""))[:300] if last.get("event") == "failed" else None
-    skipped = {str(event.get("test")): str(event.get("reason", ""))[:300] for event in events if event.get("event") == "start_skipped"}
-    return JournalFacts(ended, stopped, failed, len(boots) > 1, where(events), tuple(sorted(skipped.items())))
+    boots = {text(event.get("boot_id")) for event in [*events, collected]} - {""}
+    foreign = _foreign(events, run_id, plan)
+    ended = last.get("event") == "run_ended" and last.get("complete") is True and foreign is None
+    stopped = (text(last.get("reason"), 200) or "a signal") if last.get("event") == "stopped" else None
+    failed = (text(last.get("reason"), 300) or "no reason given") if last.get("event") == "failed" else None
+    skipped = {text(event.get("test"), 40): text(event.get("reason"), 300) for event in events if event.get("event") == "start_skipped"}
+    return JournalFacts(ended, stopped, failed, len(boots) > 1, where(events), tuple(sorted(skipped.items())), foreign)
+
+
+def _foreign(events: Sequence[Mapping[str, Any]], run_id: str | None, plan: str | None) -> str | None:
+    """A journal must say that it belongs to this run and plan: evidence of another run counts for nothing here."""
+    begun = [event for event in events if event.get("event") == "run_started"]
+    if not begun:
+        return "its journal does not say which run it belongs to"
+    for name, mine in (("run_id", run_id), ("plan", plan)):
+        theirs = sorted({text(event.get(name), 80) for event in begun} - {mine})
+        if mine and theirs:
+            return f"its journal is of {name} {theirs[0]!r} and this is {mine!r}"
+    return None
 
 
 def where(events: Sequence[Mapping[str, Any]]) -> str:
     """Where the journal ends, in words: 'after window 2 of start 1 of 'soak' (gemm_bf16), 930 s into the run'."""
     for event in reversed(events):
         name, seconds = event.get("event"), event.get("elapsed_s")
-        when = f", {seconds:.0f} s into the run" if isinstance(seconds, int | float) else ""
-        step = f"start {event.get('start')} of {str(event.get('step'))[:80]!r} ({str(event.get('test'))[:40]})"
+        known = isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds < LATEST_S
+        when = f", {seconds:.0f} s into the run" if known else ""
+        step = f"start {text(event.get('start'), 20)} of {text(event.get('step'), 80)!r} ({text(event.get('test'), 40)})"
         if name == "window":
-            return f"after window {event.get('window')} of {step}{when}"
+            return f"after window {text(event.get('window'), 20)} of {step}{when}"
         if name == "start_begun":
             return f"in the warm-up or first window of {step}{when}"
         if name in ("start_ended", "start_skipped"):

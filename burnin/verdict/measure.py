@@ -12,11 +12,18 @@ from burnin.verdict.policy import Policy
 
 MAD_TO_SIGMA = 1.4826  # makes the median absolute deviation of a normal distribution its sigma
 STATES = ("temp_c", "margin_c", "power_w", "sm_clock_mhz", "hw_thermal_fraction", "sw_thermal_fraction", "hw_power_brake_fraction")
+COHORT_STATES = ("temp_c", "power_w", "sm_clock_mhz")
+BY_COHORT = ("kin", "fingerprint", "test")
+COUNTS = ("value", "ratio", "windows", "starts", "over", "over_starts", "thermal_windows", "thermal_starts")
 
 
 @dataclass(frozen=True, slots=True)
 class Cohort:
-    """The GPUs that may be compared in one test, and their ordinary medians over GPUs."""
+    """The GPUs that may be compared in one test, and their ordinary medians over GPUs.
+
+    `median` is what its GPUs are held against: `own_median`, or a reference's where the cohort is too small to be its own (`referenced`).
+    `given`: the reference's median, where there is one.
+    """
 
     name: str
     kin: str
@@ -27,6 +34,8 @@ class Cohort:
     size: int
     nodes: int
     median: float
+    own_median: float
+    given: float | None
     sigma_pct: float
     referenced: bool
     temp_c: float | None
@@ -37,6 +46,10 @@ class Cohort:
         """The value at which a GPU is exactly so many percent slower in rate."""
         share = 1 - below_pct / 100
         return self.median * share if self.better == "higher" else self.median / share
+
+    def rate_ratio(self, value: float, middle: float) -> float:
+        """value against middle as a ratio of rates: under 1 is slower, whatever the unit's direction."""
+        return value / middle if self.better == "higher" else middle / value
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,40 +74,14 @@ class Measured:
         return (self.ratio - 1) * 100
 
 
-def line_ratio(policy: Policy) -> float:
-    """A ratio under this is over the line: exactly the line is not (rule 2)."""
-    return (1 - policy.limit("perf_below_median_pct") / 100) * (1 - policy.limit("perf_boundary_tolerance"))
-
-
-def _cohort_name(part: Part, test: str) -> str:
-    return "/".join(piece for piece in (part.kin, part.fingerprint, test) if piece)
-
-
 def measure(evidence: Evidence, policy: Policy, mute: Set[str], reference: Mapping[str, float] | None = None) -> list[Measured]:
     """Every GPU x test that has a usable window, sorted. Parts in `mute` are measured but do not vote.
 
-    `reference`: cohort name -> median that stands in for the cohort's own (a reference run).
+    `reference`: cohort name -> median that stands in for the cohort's own where that is too small (rule 3).
     """
     usable = evidence.windows.filter(pl.col("steady") & pl.col("value").is_not_null())
-    if usable.is_empty():
-        return []
-    parts = {part.key: part for part in evidence.parts}
-    who = pl.DataFrame(
-        [
-            {
-                "part": part.key,
-                "kin": part.kin,
-                "fingerprint": part.fingerprint,
-                "node": part.node,
-                "votes": part.key not in mute and not part.duplicate_on,
-            }
-            for part in evidence.parts
-        ],
-        schema={"part": pl.String, "kin": pl.String, "fingerprint": pl.String, "node": pl.String, "votes": pl.Boolean},
-    )
-    by_cohort = ["kin", "fingerprint", "test"]
-    single = usable.join(who, on="part", how="inner")
-    per_gpu = single.group_by("part", *by_cohort, "node", "votes").agg(
+    single = usable.join(_who(evidence, mute), on="part", how="inner")
+    per_gpu = single.group_by("part", *BY_COHORT, "node", "votes").agg(
         pl.col("value").median(),
         pl.len().alias("windows"),
         pl.struct("step", "start").n_unique().alias("starts"),
@@ -102,75 +89,77 @@ def measure(evidence: Evidence, policy: Policy, mute: Set[str], reference: Mappi
         pl.col("better").sort().first(),
         *(pl.col(name).median() for name in STATES),
     )
-    cohorts = _cohorts(per_gpu, by_cohort, reference or {})
-    if cohorts.is_empty():
-        return []
-    middle = cohorts.select(*by_cohort, pl.col("median").alias("middle"), pl.col("cohort_better"))
-    line = line_ratio(policy)
-    thermal = policy.limit("thermal_fraction_pct") / 100
+    cohorts = _cohorts(per_gpu, policy, reference or {})
+    middle = cohorts.select(*BY_COHORT, pl.col("median").alias("middle"), pl.col("cohort_better"))
     higher = pl.col("cohort_better") == "higher"
-    ratio = pl.when(higher).then(pl.col("value") / pl.col("middle")).otherwise(pl.col("middle") / pl.col("value"))
+    ratio = pl.when(higher).then(pl.col("value") / pl.col("middle")).otherwise(pl.col("middle") / pl.col("value")).alias("ratio")
+    counts = _counts(single.join(middle, on=BY_COHORT).with_columns(ratio), policy)
+    rows = per_gpu.join(middle, on=BY_COHORT).with_columns(ratio).join(counts, on=["part", "test"]).sort("part", "test")
+    parts = {part.key: part for part in evidence.parts}
+    built = {tuple(row[name] for name in BY_COHORT): _cohort(row) for row in cohorts.iter_rows(named=True)}
+    return [
+        Measured(
+            part=parts[row["part"]],
+            cohort=built[tuple(row[name] for name in BY_COHORT)],
+            state={name: row[name] for name in STATES},
+            **{name: row[name] for name in COUNTS},
+        )
+        for row in rows.iter_rows(named=True)
+    ]
+
+
+def _who(evidence: Evidence, mute: Set[str]) -> pl.DataFrame:
+    """Each part's cohort, and whether it votes: the condemned and those with a doubtful identity do not."""
+    rows = [
+        (part.key, part.kin, part.fingerprint, part.node, part.key not in mute and not part.duplicate_on) for part in evidence.parts
+    ]
+    schema = {"part": pl.String, "kin": pl.String, "fingerprint": pl.String, "node": pl.String, "votes": pl.Boolean}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _counts(single: pl.DataFrame, policy: Policy) -> pl.DataFrame:
+    """Per GPU and test: single windows over the line, windows slowed down by heat, and of how many starts each."""
     begin = pl.struct("step", "start")
-    hot = pl.col("hw_thermal_fraction") > thermal
-    counts = (
-        single.join(middle, on=by_cohort)
-        .with_columns(ratio.alias("ratio"))
-        .group_by("part", "test")
-        .agg(
-            (pl.col("ratio") < line).sum().alias("over"),
-            begin.filter(pl.col("ratio") < line).n_unique().alias("over_starts"),
-            hot.sum().alias("thermal_windows"),
-            begin.filter(hot).n_unique().alias("thermal_starts"),
-        )
+    over = pl.col("ratio") < policy.slower_than("perf_below_median_pct")
+    tolerance = 1 + policy.limit("perf_boundary_tolerance")
+    hot = pl.col("hw_thermal_fraction").fill_null(0.0) > policy.limit("thermal_fraction_pct") / 100 * tolerance
+    return single.group_by("part", "test").agg(
+        over.sum().alias("over"),
+        begin.filter(over).n_unique().alias("over_starts"),
+        hot.sum().alias("thermal_windows"),
+        begin.filter(hot).n_unique().alias("thermal_starts"),
     )
-    rows = per_gpu.join(middle, on=by_cohort).with_columns(ratio.alias("ratio")).join(counts, on=["part", "test"]).sort("part", "test")
-    table = {(row["kin"], row["fingerprint"], row["test"]): row for row in cohorts.iter_rows(named=True)}
-    built: dict[tuple[str, str, str], Cohort] = {}
-    result = []
-    for row in rows.iter_rows(named=True):
-        key = (row["kin"], row["fingerprint"], row["test"])
-        part = parts[row["part"]]
-        if key not in built:
-            built[key] = _cohort(_cohort_name(part, row["test"]), table[key])
-        state = {name: row[name] for name in STATES}
-        numbers = (
-            row["value"],
-            row["ratio"],
-            row["windows"],
-            row["starts"],
-            row["over"],
-            row["over_starts"],
-            row["thermal_windows"],
-            row["thermal_starts"],
-        )
-        result.append(Measured(part, built[key], *numbers, state))
-    return result
 
 
-def _cohorts(per_gpu: pl.DataFrame, by_cohort: list[str], reference: Mapping[str, float]) -> pl.DataFrame:
-    """One row per cohort: ordinary medians over the GPUs that vote; a reference's median where one is given."""
-    voting = per_gpu.filter("votes")
+def _cohorts(per_gpu: pl.DataFrame, policy: Policy, reference: Mapping[str, float]) -> pl.DataFrame:
+    """One row per cohort: ordinary medians over the GPUs that vote; a reference's median where the cohort is small and one is given."""
     middle = pl.col("value").median()
-    cohorts = voting.group_by(by_cohort).agg(
-        pl.len().alias("size"),
-        pl.col("node").drop_nulls().n_unique().alias("nodes"),
-        pl.col("better").sort().first().alias("cohort_better"),
-        pl.col("unit").drop_nulls().sort().first(),
-        middle.alias("median"),
-        ((pl.col("value") - middle).abs().median() / middle * 100 * MAD_TO_SIGMA).alias("sigma_pct"),
-        *(pl.col(name).median() for name in ("temp_c", "power_w", "sm_clock_mhz")),
+    cohorts = (
+        per_gpu.filter("votes")
+        .group_by(BY_COHORT)
+        .agg(
+            pl.len().alias("size"),
+            pl.col("node").drop_nulls().n_unique().alias("nodes"),
+            pl.col("better").sort().first().alias("cohort_better"),
+            pl.col("unit").drop_nulls().sort().first(),
+            middle.alias("own_median"),
+            ((pl.col("value") - middle).abs().median() / middle * 100 * MAD_TO_SIGMA).alias("sigma_pct"),
+            *(pl.col(name).median() for name in COHORT_STATES),
+        )
     )
-    name = pl.concat_str([pl.when(pl.col(column) != "").then(pl.col(column)) for column in by_cohort], separator="/", ignore_nulls=True)
+    name = pl.concat_str([pl.when(pl.col(column) != "").then(pl.col(column)) for column in BY_COHORT], separator="/", ignore_nulls=True)
     known = pl.DataFrame({"name": list(reference), "given": list(reference.values())}, schema={"name": pl.String, "given": pl.Float64})
+    few_nodes = (pl.col("nodes") > 0) & (pl.col("nodes") < policy.count("cohort_least_nodes"))
+    small = (pl.col("size") < policy.count("cohort_least_gpus")) | few_nodes
     return (
         cohorts.with_columns(name.alias("name"))
         .join(known, on="name", how="left")
-        .with_columns(pl.coalesce("given", "median").alias("median"), pl.col("given").is_not_null().alias("referenced"))
-        .sort(by_cohort)
+        .with_columns((small & pl.col("given").is_not_null()).alias("referenced"))
+        .with_columns(pl.when("referenced").then("given").otherwise("own_median").alias("median"))
+        .sort(BY_COHORT)
     )
 
 
-def _cohort(name: str, row: Mapping[str, object]) -> Cohort:
-    fields = {key: row[key] for key in ("kin", "fingerprint", "test", "unit", "size", "nodes", "median", "sigma_pct", "referenced")}
-    states = {key: row[key] for key in ("temp_c", "power_w", "sm_clock_mhz")}
-    return Cohort(name=name, better=str(row["cohort_better"]), **fields, **states)  # type: ignore[arg-type]
+def _cohort(row: Mapping[str, object]) -> Cohort:
+    names = ("name", *BY_COHORT, "unit", "size", "nodes", "median", "own_median", "given", "sigma_pct", "referenced", *COHORT_STATES)
+    return Cohort(better=str(row["cohort_better"]), **{name: row[name] for name in names})  # type: ignore[arg-type]

@@ -57,10 +57,10 @@ class Part:
     sku: str | None = None
     kin: str = ""
     fingerprint: str = ""
-    max_operating_c: float | None = None
+    max_operating_c: float | None = None  # as the device says; the SKU's stands in (rules.heat.margin_c)
     judge_heat: bool = True
     health: Health = Health()
-    duplicate_on: tuple[str, ...] = ()
+    duplicate_on: tuple[str, ...] = ()  # where else its UUID or serial was seen, itself included
     invalid: tuple[str, ...] = ()
 
 
@@ -74,10 +74,12 @@ class NodeFacts:
     sku: str | None = None
     expected_gpus: int | None = None
     seen_slots: tuple[int | None, ...] = ()
-    shown: bool = True  # its evidence (identity and journal) was there to read
+    burn_in: bool = True  # False: a preflight, which looks and measures nothing
+    shown: bool = True  # its list of GPUs was there to read, and belongs to this run
     trouble: str | None = None  # what the controller saw: unreachable, preflight failed, ...
     trouble_code: str | None = None
     unreadable: tuple[str, ...] = ()
+    damaged: bool = False  # a checksum says that its files are not what the node wrote: nothing in them can condemn
     complete: bool = True  # its journal says the plan was run to its end
     stopped: str | None = None  # who or what stopped it
     rebooted: bool = False

@@ -16,6 +16,8 @@ from burnin.errors import PolicyError
 
 SCHEMA = "burnin.policy/1"
 FIELDS = ("value", "unit", "why", "source")
+SKU_FACTS = ("gpus", "max_operating_c", "power_limit_w")
+LARGEST = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,20 @@ class Policy:
 
     def count(self, name: str) -> int:
         return int(self.limits[name]["value"])
+
+    def slower_than(self, name: str) -> float:
+        """The ratio of rates under which a part is more than that many percent slower: exactly so many is not more (rule 2)."""
+        return (1 - self.limit(name) / 100) * (1 - self.limit("perf_boundary_tolerance"))
+
+    def exceeds(self, value: float, name: str) -> bool:
+        """More than the limit. Exactly the limit is not more, also where floats make it a hair more."""
+        limit = self.limit(name)
+        return value > limit + self.limit("perf_boundary_tolerance") * max(1.0, abs(limit))
+
+    def falls_short(self, value: float, name: str) -> bool:
+        """Less than the limit. Exactly the limit is not less."""
+        limit = self.limit(name)
+        return value < limit - self.limit("perf_boundary_tolerance") * max(1.0, abs(limit))
 
     @property
     def digest(self) -> str:
@@ -83,10 +99,38 @@ def _changed(name: str, entry: Any, limits: Mapping[str, Any], where: str) -> di
         raise PolicyError(f"{where}: limits.{name} is no limit of ours" + (f"; did you mean {near[0]}?" if near else ""))
     if not isinstance(entry, Mapping) or any(not entry.get(field) and entry.get(field) != 0 for field in FIELDS):
         raise PolicyError(f"{where}: limits.{name} must give each of {', '.join(FIELDS)}; a limit without its reason is not taken")
-    value = entry["value"]
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e6:
-        raise PolicyError(f"{where}: limits.{name}.value is {value!r}; expected a number, zero or more")
+    value, shipped = entry["value"], limits[name]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < LARGEST:
+        raise PolicyError(f"{where}: limits.{name}.value is {str(value)[:40]!r}; expected a number, zero or more")
+    if isinstance(shipped["value"], int) and value != int(value):
+        raise PolicyError(f"{where}: limits.{name}.value is {value!r}; expected a whole number of {shipped['unit']}")
+    if str(shipped["unit"]).startswith("%") and value >= 100:
+        raise PolicyError(f"{where}: limits.{name}.value is {value!r}; expected percent, less than 100")
     return dict(entry)
+
+
+def _known(name: str, entry: Any, where: str) -> dict[str, Any]:
+    """A SKU of a site's file, checked: each of its numbers with unit, why and source."""
+    if not isinstance(entry, Mapping):
+        raise PolicyError(f"{where}: skus.{name} holds {type(entry).__name__}; expected gpus, max_operating_c, power_limit_w, floors")
+    floors = entry.get("floors") or {}
+    if not isinstance(floors, Mapping):
+        raise PolicyError(f"{where}: skus.{name}.floors holds {type(floors).__name__}; expected test: {{value, unit, why, source}}")
+    named = {key: fact for key, fact in entry.items() if key != "floors"} | {f"floors.{test}": fact for test, fact in floors.items()}
+    for key, fact in named.items():
+        if not key.startswith("floors.") and key not in SKU_FACTS:
+            raise PolicyError(f"{where}: skus.{name}.{key} is unknown; expected {', '.join(SKU_FACTS)}, floors")
+        value = fact.get("value") if isinstance(fact, Mapping) else None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < LARGEST or any(not fact.get(one) for one in FIELDS):
+            raise PolicyError(f"{where}: skus.{name}.{key} must give a number as value, and unit, why, source")
+    return {**entry, "floors": dict(floors)}
+
+
+def _section(document: Mapping[str, Any], name: str, where: str) -> Mapping[str, Any]:
+    found = document.get(name) or {}
+    if not isinstance(found, Mapping):
+        raise PolicyError(f"{where}: {name} holds {type(found).__name__}; expected a mapping of names")
+    return found
 
 
 def read_policy(text: str | None, where: str = "policy") -> Policy:
@@ -101,7 +145,9 @@ def read_policy(text: str | None, where: str = "policy") -> Policy:
         if key not in ("schema", "name", "limits", "skus"):
             raise PolicyError(f"{where}: {key!r} is unknown; expected schema, name, limits, skus")
     limits = dict(base.limits)
-    for name, entry in (document.get("limits") or {}).items():
-        limits[name] = _changed(str(name), entry, base.limits, where)
-    skus = {**base.skus, **(document.get("skus") or {})}
+    for name, entry in _section(document, "limits", where).items():
+        limits[str(name)] = _changed(str(name), entry, base.limits, where)
+    skus = dict(base.skus)
+    for name, entry in _section(document, "skus", where).items():
+        skus[str(name)] = _known(str(name), entry, where)
     return Policy(str(document.get("name", "site")), limits, skus)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,18 +9,15 @@ from typing import Any
 
 import polars as pl
 
-from burnin.node.catalog import TESTS
-from burnin.verdict import journal
-from burnin.verdict.model import WINDOW_COLUMNS, Evidence, Health, NodeFacts, Part
+from burnin.errors import RunFolderError
+from burnin.node.plan import PlanProblem, Step, check_plan
+from burnin.verdict import journal, windows
+from burnin.verdict.identity import mark_duplicates, parts_of
+from burnin.verdict.model import WINDOW_COLUMNS, Evidence, NodeFacts, Part
 from burnin.verdict.policy import Policy
+from burnin.verdict.reading import Problems, document, mapping, records, text, whole
 
-PLACEHOLDERS = ("", "0", "n/a", "none", "unknown", "not specified", "to be filled by o.e.m.", "default string", "1234567890", "0123456789")
-MOST_PROBLEMS = 5
-STATES = ("temp_c", "margin_c", "power_w", "sm_clock_mhz", "hw_thermal_fraction", "sw_thermal_fraction", "hw_power_brake_fraction")
-SCHEMA: dict[str, Any] = {
-    **dict.fromkeys(("part", "test", "unit", "better", "step", "start", "window"), pl.String),
-    "seed": pl.Int64, "value": pl.Float64, "steady": pl.Boolean, "checked": pl.Int64, "wrong": pl.Int64, **dict.fromkeys(STATES, pl.Float64),
-}  # fmt: skip
+MOST_GPUS, MOST_POSITION = 1024, 10**6
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,280 +40,158 @@ class RunFiles:
     nodes: Mapping[str, NodeFiles] = field(default_factory=dict)
 
 
-def serial_text(value: object) -> str | None:
-    """A serial as text, or None for one that identifies nothing (B55: vendors leave placeholders)."""
-    if value is None or isinstance(value, bool):
-        return None
-    text = str(value).strip()[:80]
-    return None if text.lower() in PLACEHOLDERS else text
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What run.json says of the whole run."""
+
+    run_id: str | None
+    plan: str | None
+    steps: Mapping[str, Step]
+    policy: Policy
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """The controller's newest word on a node: a code and sentence of trouble, and what it could not unpack."""
+
+    code: str | None = None
+    why: str | None = None
+    damaged: tuple[str, ...] = ()
 
 
 def read_run(files: RunFiles, policy: Policy) -> Evidence:
-    """The evidence of a run. What cannot be read becomes a problem of its node, never an exception and never a pass."""
-    plan = files.run.get("plan") or {}
+    """The evidence of a run. What a node wrote and cannot be read becomes a problem of that node, never an exception and never a pass.
+
+    Raises RunFolderError for a run.json (the controller's own file) that names no nodes or no plan that can be run.
+    """
+    plan = files.run.get("plan")
+    steps = _steps(plan)
+    run = _Run(text(files.run.get("run_id")) or None, text(mapping(plan).get("name")) or None, steps, policy)
+    words = _words(files.controller)
     parts: list[Part] = []
-    rows: list[dict[str, Any]] = []
+    rows: list[windows.Row] = []
     nodes: list[NodeFacts] = []
-    trouble = _trouble(files.controller)
-    for entry in files.run["inventory"]["nodes"]:
-        facts, mine, windows = _node(entry, files.nodes.get(entry["folder"]), trouble.get(entry["node"]), policy)
+    for entry in _entries(files.run):
+        word = words.get(entry["node"]) or words.get(entry["folder"]) or _Word()
+        facts, mine, measured = _node(run, entry, files.nodes.get(entry["folder"]), word)
         nodes.append(facts)
         parts += mine
-        rows += windows
-    frame = pl.DataFrame(rows, schema=SCHEMA).select(WINDOW_COLUMNS)
-    return Evidence(tuple(_duplicates(parts)), frame, tuple(nodes), _planned(plan), files.run.get("run_id"), plan.get("name"))
-
-
-def _planned(plan: Mapping[str, Any]) -> dict[str, int]:
+        rows += measured
+    frame = pl.DataFrame(rows, schema=windows.SCHEMA).select(WINDOW_COLUMNS)
     owed: dict[str, int] = defaultdict(int)
-    for step in plan.get("steps", []):
-        owed[step["test"]] += int(step.get("starts", 1)) * int(step["windows"])
-    return dict(owed)
+    for step in steps.values():
+        owed[step.test] += step.starts * step.windows
+    return Evidence(mark_duplicates(parts), frame, tuple(nodes), dict(owed), run.run_id, run.plan)
 
 
-def _trouble(controller: Sequence[Mapping[str, Any]]) -> dict[str, tuple[str, str]]:
-    """node -> (code, sentence): the newest word of the controller on each node that it could not bring through."""
-    newest: dict[str, Mapping[str, Any]] = {}
-    for entry in controller:
-        newest[str(entry.get("node"))] = entry
-    found = {}
-    for node, entry in newest.items():
-        stage, state, why = entry.get("stage"), entry.get("state"), str(entry.get("why", ""))[:500]
-        if state in ("unreachable", "missing"):
-            found[node] = ("NODE_UNREACHABLE", f"Unreachable in stage {stage}: {why or 'no answer'}")
-        elif state == "failed":
-            code = "PREFLIGHT_FAILED" if stage == "preflight" else "RUN_FAILED"
-            found[node] = (code, f"Stage {stage} failed: {why or 'no reason given'}")
-    return found
-
-
-class _Problems(list[str]):
-    """What is wrong with a node's files: the first few in words, the rest counted."""
-
-    def __init__(self, first: Sequence[str] = ()) -> None:
-        super().__init__(first)
-        self.more = 0
-
-    def note(self, text: str) -> None:
-        if len(self) < MOST_PROBLEMS:
-            self.append(text)
-        else:
-            self.more += 1
-
-    def told(self) -> tuple[str, ...]:
-        return (*self, f"{self.more} more problems of this kind.") if self.more else tuple(self)
-
-
-def _json(text: str | None, name: str, problems: _Problems) -> dict[str, Any]:
-    if text is None:
+def _steps(plan: object) -> dict[str, Step]:
+    """The plan's steps by name; none for a preflight."""
+    if plan is None or (isinstance(plan, Mapping) and not plan.get("steps")):
         return {}
     try:
-        found = json.loads(text)
-    except ValueError as problem:
-        problems.note(f"{name} is not JSON ({problem}); it is damaged or cut off.")
-        return {}
-    if not isinstance(found, dict):
-        problems.note(f"{name} holds {type(found).__name__}; expected a mapping.")
-        return {}
+        return {step.name: step for step in check_plan(plan).steps}
+    except PlanProblem as problem:
+        raise RunFolderError(f"run.json: {problem}; the file is damaged, the run cannot be judged") from None
+
+
+def _entries(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    listed = mapping(run.get("inventory")).get("nodes")
+    if not isinstance(listed, list) or not listed:
+        raise RunFolderError("run.json: inventory.nodes lists no node; the file is damaged, the run cannot be judged")
+    names: set[str] = set()
+    for entry in listed:
+        if not isinstance(entry, Mapping) or not isinstance(entry.get("node"), str) or not isinstance(entry.get("folder"), str):
+            raise RunFolderError("run.json: inventory.nodes holds an entry without node and folder; the file is damaged")
+        if entry["node"] in names:
+            raise RunFolderError(f"run.json: inventory.nodes names {entry['node']!r} twice; the file is damaged")
+        names.add(entry["node"])
+    return listed
+
+
+def _words(controller: Sequence[Mapping[str, Any]]) -> dict[str, _Word]:
+    """node -> what the controller last said of it. What was collected again after a damaged archive is judged afresh."""
+    found: dict[str, _Word] = {}
+    for entry in controller:
+        if not isinstance(entry, Mapping):
+            continue
+        node, stage, state, why = (text(entry.get(name), 500) for name in ("node", "stage", "state", "why"))
+        word = found.get(node, _Word())
+        if state == "damaged":
+            found[node] = replace(word, damaged=(*word.damaged, why or "What it sent is damaged.")[-5:])
+            continue
+        code, told = _trouble(stage, state, why)
+        found[node] = _Word(code, told, () if stage == "collect" else word.damaged)
     return found
 
 
-def _lines(text: str | None, name: str, problems: _Problems) -> list[dict[str, Any]]:
-    """The records of a JSON-lines file. A torn last line was never finished and is left out; any other damage is a problem."""
-    records = []
-    lines = (text or "").split("\n")
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except ValueError:
-            if number < len(lines):
-                problems.note(f"{name}, line {number}: not JSON.")
-            continue
-        if isinstance(record, dict):
-            records.append(record)
-        else:
-            problems.note(f"{name}, line {number}: holds {type(record).__name__}; expected a mapping.")
-    return records
+def _trouble(stage: str, state: str, why: str) -> tuple[str | None, str | None]:
+    if state in ("unreachable", "missing"):
+        return "NODE_UNREACHABLE", f"Unreachable in stage {stage}: {why or 'no answer'}"
+    if state == "failed":
+        code = "PREFLIGHT_FAILED" if stage == "preflight" else "RUN_FAILED"
+        return code, f"Stage {stage} failed: {why or 'no reason given'}"
+    return None, None
 
 
 def _node(
-    entry: Mapping[str, Any], files: NodeFiles | None, trouble: tuple[str, str] | None, policy: Policy
-) -> tuple[NodeFacts, list[Part], list[dict[str, Any]]]:
+    run: _Run, entry: Mapping[str, Any], files: NodeFiles | None, word: _Word
+) -> tuple[NodeFacts, list[Part], list[windows.Row]]:
+    sku = text(entry.get("sku")) or None
+    expected = whole(entry.get("expected_gpus"), MOST_GPUS)
     facts = NodeFacts(
         node=entry["node"],
-        rack=entry.get("rack"),
-        position=entry.get("position"),
-        sku=entry.get("sku"),
-        expected_gpus=entry.get("expected_gpus"),
-        trouble_code=trouble[0] if trouble else None,
-        trouble=trouble[1] if trouble else None,
+        rack=text(entry.get("rack")) or None,
+        position=whole(entry.get("position"), MOST_POSITION),
+        sku=sku,
+        expected_gpus=run.policy.expected_gpus(sku) if expected is None else expected,
+        burn_in=entry.get("burn_in", True) is not False,
+        trouble_code=word.code,
+        trouble=word.why,
+        unreadable=word.damaged,
     )
-    if files is None:
+    if files is None or files == NodeFiles():
         return replace(facts, shown=False, complete=False), [], []
-    problems = _Problems(files.problems)
-    identity = _json(files.identity, "identity.json", problems)
-    events = _lines(files.journal, "journal.jsonl", problems)
-    run = journal.read(events, _json(files.collected, "collected.json", problems))
-    parts = _parts(facts, identity, policy, problems)
-    windows, invalid = _windows(facts, {part.gpu for part in parts}, _lines(files.measurements, "measurements.jsonl", problems), problems)
-    parts = [replace(part, invalid=tuple(invalid[part.key][:MOST_PROBLEMS])) for part in parts]
-    if run.failed and facts.trouble_code is None:
-        facts = replace(facts, trouble_code="RUN_FAILED", trouble=f"The run could not go on: {run.failed}")
-    facts = replace(
+    problems = Problems((*word.damaged, *files.problems))
+    facts = replace(facts, damaged=bool(files.problems or word.damaged))
+    if files.identity is None:
+        problems.note("identity.json is not there.")
+    identity = document(files.identity, "identity.json", problems)
+    events = records(files.journal, "journal.jsonl", problems)
+    told = journal.read(events, document(files.collected, "collected.json", problems), run.run_id, run.plan)
+    if told.foreign and events:
+        problems.note(f"Nothing from this node counts: {told.foreign}.")
+        return replace(facts, shown=False, complete=False, unreadable=problems.told()), [], []
+    return _shown(run, _journalled(facts, told, events, files), identity, files, problems, ours=told.foreign is None)
+
+
+def _journalled(facts: NodeFacts, told: journal.JournalFacts, events: Sequence[Mapping[str, Any]], files: NodeFiles) -> NodeFacts:
+    """The node with what its journal says. A preflight looks at the identity alone; a burn-in owes a journal."""
+    if told.failed and facts.trouble_code is None:
+        facts = replace(facts, trouble_code="RUN_FAILED", trouble=f"The run could not go on: {told.failed}")
+    only_looked = not facts.burn_in and not events and files.journal is None
+    return replace(
         facts,
-        shown=bool(identity),
-        seen_slots=tuple(part.slot for part in parts),
-        unreadable=problems.told(),
-        complete=run.complete or (not events and files.journal is None and not _expects_journal(entry)),
-        stopped=run.stopped,
-        rebooted=run.rebooted,
-        where=run.where,
-        skipped=run.skipped,
-    )
-    return facts, parts, windows
-
-
-def _expects_journal(entry: Mapping[str, Any]) -> bool:
-    """A preflight collects identity alone; a burn-in owes a journal."""
-    return bool(entry.get("burn_in", True))
-
-
-def _parts(node: NodeFacts, identity: Mapping[str, Any], policy: Policy, problems: _Problems) -> list[Part]:
-    before, after = identity.get("before") or {}, identity.get("after") or {}
-    listed = before.get("gpus")
-    if not isinstance(listed, list):
-        if identity:
-            problems.note("identity.json has no list of GPUs.")
-        return []
-    later = {str(gpu.get("gpu")): gpu for gpu in after.get("gpus", []) if isinstance(gpu, dict)}
-    parts = []
-    for gpu in listed:
-        if not isinstance(gpu, dict) or not gpu.get("gpu"):
-            problems.note("identity.json lists a GPU without an id.")
-            continue
-        parts.append(_part(node, gpu, later.get(str(gpu["gpu"])), bool(after), str(before.get("fingerprint") or ""), policy))
-    return parts
-
-
-def _part(
-    node: NodeFacts, gpu: Mapping[str, Any], later: Mapping[str, Any] | None, looked_again: bool, fingerprint: str, policy: Policy
-) -> Part:
-    name, slot = str(gpu["gpu"])[:120], gpu.get("slot")
-    power = gpu.get("power_limit_w")
-    kin = "/".join(
-        str(piece)[:40]
-        for piece in (
-            gpu.get("device_id"), gpu.get("form_factor"), f"{gpu.get('memory_mib')}MiB", f"{power:g}W" if isinstance(power, int | float) else "?W",
-            {True: "ecc", False: "noecc"}.get(gpu.get("ecc"), "ecc?"), {True: "mig", False: "nomig"}.get(gpu.get("mig"), "mig?"),
-        )
-    )  # fmt: skip
-    limit = gpu.get("max_operating_c")
-    return Part(
-        key=f"{node.node}|{name}",
-        gpu=name,
-        serial=serial_text(gpu.get("serial")),
-        node=node.node,
-        slot=slot if isinstance(slot, int) and not isinstance(slot, bool) else None,
-        rack=node.rack,
-        position=node.position,
-        pci=str(gpu["pci"])[:40] if gpu.get("pci") else None,
-        sku=node.sku,
-        kin=kin,
-        fingerprint=fingerprint[:40],
-        max_operating_c=float(limit)
-        if isinstance(limit, int | float) and not isinstance(limit, bool) and limit > 0
-        else policy.max_operating_c(node.sku),
-        judge_heat=gpu.get("kind") != "cpu",
-        health=_health(gpu.get("health") or {}, (later or {}).get("health") or {}, looked_again and later is None),
+        complete=told.complete or only_looked,
+        stopped=told.stopped,
+        rebooted=told.rebooted,
+        where=told.where,
+        skipped=told.skipped,
     )
 
 
-def _health(before: Mapping[str, Any], after: Mapping[str, Any], gone: bool) -> Health:
-    """The worse of two looks: a flag that was up once counts."""
-
-    def flag(name: str) -> bool | None:
-        values = [look.get(name) for look in (before, after) if isinstance(look.get(name), bool)]
-        return any(values) if values else None
-
-    actions = [str(look["recovery_action"]) for look in (after, before) if look.get("recovery_action") not in (None, "none")]
-    return Health(
-        lost=True if gone else flag("lost"),
-        row_remap_failure=flag("row_remap_failure"),
-        row_remap_pending=flag("row_remap_pending"),
-        sram_threshold_exceeded=flag("sram_threshold_exceeded"),
-        recovery_action=actions[0][:40] if actions else None,
-    )
-
-
-def _finite(value: object) -> float | None:
-    """A number that is one, or None."""
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) else None
-
-
-def _whole(value: object) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
-
-
-def _windows(
-    node: NodeFacts, known: set[str], records: list[dict[str, Any]], problems: _Problems
-) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
-    """The windows to judge: of repeated attempts the newest counts; an older one is kept only for the wrong results in it."""
-    newest: dict[tuple[str, ...], tuple[int, dict[str, Any]]] = {}
-    kept: list[dict[str, Any]] = []
-    invalid: dict[str, list[str]] = defaultdict(list)
-    for record in records:
-        gpu, test = record.get("gpu"), record.get("test")
-        if gpu not in known or test not in TESTS:
-            problems.note(f"measurements.jsonl names {str(gpu)[:60]!r} in {str(test)[:40]!r}: no GPU of this node's identity, or no test.")
-            continue
-        row = _row(f"{node.node}|{gpu}", record)
-        if row["value"] is None:
-            invalid[row["part"]].append(
-                f"{test}, start {row['start']}, window {row['window']}: {str(record.get('value'))[:40]!r} is no positive number."
-            )
-        key, attempt = tuple(row[name] for name in ("part", "test", "step", "start", "window")), _whole(record.get("attempt"))
-        older = newest.get(key)
-        if older is None or attempt >= older[0]:
-            newest[key] = (attempt, row)
-            older = older and (older[0], older[1])
-        else:
-            older = (attempt, row)
-        if older is not None and older[1]["wrong"] > 0:
-            kept.append({**older[1], "steady": False})
-    return [row for _, row in newest.values()] + kept, invalid
-
-
-def _row(part: str, record: Mapping[str, Any]) -> dict[str, Any]:
-    test = TESTS[str(record["test"])]
-    value = _finite(record.get("value"))
-    return {
-        "part": part,
-        "test": test.name,
-        "unit": test.unit,
-        "better": test.better,
-        "step": str(record.get("step", ""))[:80],
-        "start": str(record.get("start", ""))[:20],
-        "window": str(record.get("window", ""))[:20],
-        "seed": _whole(record.get("seed")),
-        "value": value if value is not None and value > 0 else None,
-        "steady": record.get("steady") is True,
-        "checked": _whole(record.get("checked")),
-        "wrong": _whole(record.get("wrong")),
-        **{name: _finite(record.get(name)) for name in STATES},
-    }
-
-
-def _duplicates(parts: list[Part]) -> list[Part]:
-    """A UUID, or a serial, on two nodes: both keep their record and neither can be condemned or passed."""
-    homes: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for part in parts:
-        homes[("gpu", part.gpu)].add(part.node or "")
-        if part.serial:
-            homes[("serial", part.serial)].add(part.node or "")
-    result = []
-    for part in parts:
-        shared = homes[("gpu", part.gpu)] | (homes[("serial", part.serial)] if part.serial else set())
-        result.append(replace(part, duplicate_on=tuple(sorted(shared))) if len(shared) > 1 else part)
-    return result
+def _shown(
+    run: _Run, facts: NodeFacts, identity: Mapping[str, Any], files: NodeFiles, problems: Problems, *, ours: bool
+) -> tuple[NodeFacts, list[Part], list[windows.Row]]:
+    """The node with its parts and their windows, as far as they can be read."""
+    parts = parts_of(facts, identity, problems)
+    if parts is None and identity:
+        problems.note("identity.json has no list of GPUs.")
+    measured = records(files.measurements, "measurements.jsonl", problems)
+    if measured and not ours:
+        problems.note("measurements.jsonl is there without a readable journal: nothing says which run it belongs to, so it does not count.")
+        measured = []
+    keys = {part.gpu: part.key for part in parts or ()}
+    rows, invalid = windows.read(keys, measured, run.steps, problems) if parts is not None else ([], {})
+    found = [replace(part, invalid=(*part.invalid, *invalid.get(part.key, ()))) for part in parts or ()]
+    slots = tuple(sorted((part.slot for part in found), key=lambda slot: (slot is None, slot)))
+    return replace(facts, shown=parts is not None, seen_slots=slots, unreadable=problems.told()), found, rows

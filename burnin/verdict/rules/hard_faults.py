@@ -9,8 +9,6 @@ import polars as pl
 from burnin.outcome import Outcome
 from burnin.verdict.case import Case, Found, Where, finding
 
-RESETS = ("reset", "gpu_reset", "drain_and_reset", "node_reboot")
-
 
 def judge(case: Case) -> Iterator[Found]:
     """Findings on parts whose hardware said, or whose results show, that they are broken."""
@@ -24,39 +22,38 @@ def judge(case: Case) -> Iterator[Found]:
             yield where, finding("ROW_REMAP_FAILURE", Outcome.RMA, why, cause="memory")
         if health.sram_threshold_exceeded:
             yield where, finding("SRAM_THRESHOLD", Outcome.RMA, "The SRAM error threshold flag is set.", cause="memory")
-        if health.row_remap_pending or (health.recovery_action or "none") in RESETS:
-            what = (
-                "A row remap is pending"
-                if health.row_remap_pending
-                else f"The driver asks for the recovery action {health.recovery_action!r}"
-            )
-            yield where, finding("RESET_PENDING", Outcome.RETEST, f"{what}: its numbers count only after the reset.", cause="memory")
+        if health.row_remap_pending:
+            why = "A row remap is pending: its numbers count only after the reset."
+            yield where, finding("RESET_PENDING", Outcome.RETEST, why, cause="memory")
+        elif health.recovery_action is not None:
+            why = f"The driver asks for the recovery action {health.recovery_action!r}: its numbers count only after it."
+            yield where, finding("RESET_PENDING", Outcome.RETEST, why, cause="unknown")
 
 
 def _wrong_results(case: Case) -> Iterator[Found]:
-    """A wrong result on two seeds is a broken part; on one seed it is a suspect. Steady or not makes no difference."""
+    """A wrong result on two seeds is a broken part; on one seed it is a suspect. Steady or not makes no difference.
+
+    The same seed in another step is the same data; in another test it is another computation, and so counts as another seed.
+    """
     windows = case.evidence.windows
     wrong = (
         windows.filter(pl.col("wrong") > 0)
         .group_by("part", "test")
-        .agg(pl.col("wrong").sum(), pl.struct("step", "seed").n_unique().alias("seeds"), pl.len().alias("hit"))
+        .agg(pl.col("wrong").sum(), pl.col("seed").n_unique().alias("seeds"), pl.len().alias("hit"))
         .join(windows.group_by("part", "test").agg(pl.col("checked").sum(), pl.len().alias("windows")), on=["part", "test"])
+        .with_columns(pl.col("seeds").sum().over("part").alias("all_seeds"))
         .sort("part", "test")
     )
-    rows = list(wrong.iter_rows(named=True))
-    # Two tests that each met it once are two seeds as well.
-    seeds = {key: sum(row["seeds"] for row in rows if row["part"] == key) for key in {row["part"] for row in rows}}
-    for row in rows:
-        again = seeds[row["part"]] >= case.policy.count("wrong_result_seeds")
+    for row in wrong.iter_rows(named=True):
+        again = row["all_seeds"] >= case.policy.count("wrong_result_seeds")
         told = f"{row['wrong']} of {row['checked']} checked results were wrong, in {row['hit']} of {row['windows']} windows"
-        why = f"{told}, on {seeds[row['part']]} seeds: it computes wrong." if again else f"{told}, on one seed only: once is a suspect."
-        outcome = Outcome.RMA if again else Outcome.RETEST
-        evidence = {"wrong": row["wrong"], "checked": row["checked"], "seeds": seeds[row["part"]]}
+        why = f"{told}, on {row['all_seeds']} seeds: it computes wrong." if again else f"{told}, on one seed only: once is a suspect."
         facts = {
             "test": row["test"],
             "value": float(row["wrong"]),
             "unit": "wrong results",
             "windows": row["windows"],
-            "evidence": evidence,
+            "evidence": {"wrong": row["wrong"], "checked": row["checked"], "seeds": row["all_seeds"]},
         }
+        outcome = Outcome.RMA if again else Outcome.RETEST
         yield Where("gpu", row["part"]), finding("WRONG_RESULT", outcome, why, cause="silicon", **facts)

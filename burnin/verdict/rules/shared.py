@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
-from itertools import combinations
 from statistics import median
 
 from burnin.outcome import Outcome
 from burnin.verdict.case import Case, Found, Where, finding
-from burnin.verdict.measure import Cohort, Measured, line_ratio
+from burnin.verdict.measure import Cohort, Measured
+from burnin.verdict.peers import Peers
 
-Suppressed = dict[str, dict[str, tuple[Outcome, str]]]
+Suppressed = dict[str, dict[str, tuple[Outcome, str, str]]]
 Group = list[Measured]
 
 
@@ -25,10 +24,17 @@ def judge(case: Case) -> tuple[list[Found], Suppressed]:
         by_test[one.cohort.test].append(one)
     for _, group in sorted(by_test.items()):
         slow = _slow_nodes(case, group, found, suppressed)
-        _slow_racks(case, group, slow, found)
-        _environment(case, group, found, suppressed)
-        _software(case, group, found, suppressed)
+        _slow_racks(case, group, slow, found, suppressed)
+        cohorts = _cohorts(group)
+        for cohort, ones in cohorts:
+            _environment(case, cohort, ones, found, suppressed)
+            _spread(case, cohort, found)
+        _software(case, cohorts, found, suppressed)
     return found, suppressed
+
+
+def _over(case: Case, one: Measured) -> bool:
+    return one.ratio < case.policy.slower_than("perf_below_median_pct")
 
 
 def _by_node(group: Group) -> dict[str, Group]:
@@ -39,62 +45,64 @@ def _by_node(group: Group) -> dict[str, Group]:
     return dict(sorted(nodes.items()))
 
 
-def _bad_within(case: Case, one: Measured, others: Group) -> bool:
-    """Slower than the line even against its own node's others: bad by itself, whatever the node is."""
-    return bool(others) and one.ratio / median(other.ratio for other in others) < line_ratio(case.policy)
+def _slow_together(case: Case, members: Group) -> Group:
+    """The GPUs of one node that are slow as a node; empty when the node is not slow.
 
-
-def _slow_together(case: Case, members: Group) -> list[Measured]:
-    """The GPUs of one node that are slow as a node; empty when the node is not slow."""
+    In a large node the other GPUs' median is a yardstick of its own: who is over the line even against it is bad by itself, and stays so.
+    """
     policy = case.policy
-    each = 1 - policy.limit("node_each_pct") / 100
+    each = policy.slower_than("node_each_pct")
     least = max(policy.count("node_least_gpus"), math.ceil(policy.limit("node_share") * len(members)))
-    slow_each = [one for one in members if one.ratio < each]
-    whole = len(slow_each) >= least
-    suspects = []
-    for one in members:
-        others = [other for other in members if other is not one]
-        if _bad_within(case, one, others):
-            continue
-        large = len(members) >= policy.count("node_large_gpus")
-        others_slow = large and median(other.ratio for other in others) < 1 - policy.limit("node_others_pct") / 100
-        if whole or (others_slow and one.ratio < line_ratio(policy)):
-            suspects.append(one)
-    return suspects
+    whole = sum(one.ratio < each for one in members) >= least
+    if len(members) < policy.count("node_large_gpus"):
+        return members if whole else []
+    ratios = Peers(one.ratio for one in members)
+    others = {one.part.key: ratios.median_without([one.ratio]) or 1.0 for one in members}
+    alike = [one for one in members if one.ratio / others[one.part.key] >= policy.slower_than("perf_below_median_pct")]
+    low = policy.slower_than("node_others_pct")
+    return alike if whole or any(others[one.part.key] < low for one in alike) else []
 
 
 def _slow_nodes(case: Case, group: Group, found: list[Found], suppressed: Suppressed) -> dict[str, Outcome]:
     slow: dict[str, Outcome] = {}
     for node, members in _by_node(group).items():
-        suspects = _slow_together(case, members)
-        if not suspects:
+        alike = _slow_together(case, members)
+        if not alike:
             continue
-        over = [one for one in members if one.ratio < line_ratio(case.policy)]
-        outcome = Outcome.FAIL if over else Outcome.REVIEW
-        middle, test = median(one.ratio for one in members), members[0].cohort.test
-        slow[node] = outcome
-        why = f"Its GPUs are slow together in {test}: {len(suspects)} of {len(members)}, node median {(middle - 1) * 100:.1f} %."
-        facts = {"test": test, "deviation_pct": (middle - 1) * 100, "cohort": members[0].cohort.name, "cohort_size": members[0].cohort.size}
+        over = any(_over(case, one) for one in members)
+        slow[node] = outcome = Outcome.FAIL if over else Outcome.REVIEW
+        middle, cohort = median(one.ratio for one in members), members[0].cohort
+        why = f"Its GPUs are slow together in {cohort.test}: {len(alike)} of {len(members)}, node median {(middle - 1) * 100:.1f} %."
+        facts = {"test": cohort.test, "deviation_pct": (middle - 1) * 100, "cohort": cohort.name, "cohort_size": cohort.size}
         found.append((Where("node", node), finding("NODE_SLOW", outcome, why, cause="host", **facts)))
-        for one in suspects:
-            told = (Outcome.RETEST if over else Outcome.REVIEW, f"Its node is slow as a whole in {test} (NODE_SLOW).")
-            suppressed[one.part.key][test] = told
+        told = f"Its node is slow as a whole in {cohort.test} (NODE_SLOW)."
+        for one in alike:
+            suppressed[one.part.key][cohort.test] = (Outcome.RETEST if over else Outcome.REVIEW, told, "host")
     return slow
 
 
-def _slow_racks(case: Case, group: Group, slow: dict[str, Outcome], found: list[Found]) -> None:
+def _slow_racks(case: Case, group: Group, slow: dict[str, Outcome], found: list[Found], suppressed: Suppressed) -> None:
     racks: dict[str, set[str]] = defaultdict(set)
     for one in group:
         if one.part.rack is not None and one.part.node is not None:
             racks[one.part.rack].add(one.part.node)
     if len(racks) < 2:
         return
+    test, total = group[0].cohort.test, sum(len(nodes) for nodes in racks.values())
+    outcomes: dict[str, Outcome] = {}
     for rack, nodes in sorted(racks.items()):
         bad = nodes & set(slow)
-        if len(bad) >= max(case.policy.count("rack_least_nodes"), math.ceil(case.policy.limit("rack_share") * len(nodes))):
-            outcome = Outcome.FAIL if Outcome.FAIL in {slow[node] for node in bad} else Outcome.REVIEW
-            why = f"{len(bad)} of its {len(nodes)} nodes are slow in {group[0].cohort.test}; other racks are not."
-            found.append((Where("rack", rack), finding("RACK_SLOW", outcome, why, test=group[0].cohort.test, cause="host")))
+        if len(bad) < max(case.policy.count("rack_least_nodes"), math.ceil(case.policy.limit("rack_share") * len(nodes))):
+            continue
+        outcomes[rack] = Outcome.FAIL if Outcome.FAIL in {slow[node] for node in bad} else Outcome.REVIEW
+        elsewhere = f"{sum(len(other & set(slow)) for other in racks.values()) - len(bad)} of the {total - len(nodes)} nodes of other racks"
+        why = f"{len(bad)} of its {len(nodes)} nodes are slow in {test}; {elsewhere} are."
+        found.append((Where("rack", rack), finding("RACK_SLOW", outcomes[rack], why, test=test, cause="host")))
+    for one in group:
+        outcome = outcomes.get(one.part.rack or "")
+        if outcome is not None and test not in suppressed[one.part.key] and not _over(case, one):
+            told = f"Its rack is slow as a whole in {test} (RACK_SLOW)."
+            suppressed[one.part.key][test] = (Outcome.RETEST if outcome is Outcome.FAIL else Outcome.REVIEW, told, "host")
 
 
 def _cohorts(group: Group) -> list[tuple[Cohort, Group]]:
@@ -104,36 +112,51 @@ def _cohorts(group: Group) -> list[tuple[Cohort, Group]]:
     return [(ones[0].cohort, ones) for _, ones in sorted(members.items())]
 
 
-def _environment(case: Case, group: Group, found: list[Found], suppressed: Suppressed) -> None:
-    """The whole cohort under its SKU's sanity floor: the environment is suspect, not the parts."""
-    for cohort, ones in _cohorts(group):
-        skus = sorted({one.part.sku for one in ones if one.part.sku})
-        floor = case.policy.floor(skus[0], cohort.test) if len(skus) == 1 and cohort.better == "higher" else None
-        if floor is None or cohort.median >= floor:
-            continue
-        why = f"The median of {cohort.size} GPUs in {cohort.test} is {cohort.median:.5g} {cohort.unit}, under the sanity floor {floor:g} of {skus[0]}."
-        facts = {"test": cohort.test, "value": cohort.median, "unit": cohort.unit, "cohort": cohort.name, "cohort_size": cohort.size}
-        found.append((Where("fleet", ""), finding("ENVIRONMENT_SUSPECT", Outcome.FAIL, why, cause="host", **facts)))
-        for one in ones:
-            suppressed[one.part.key][cohort.test] = (Outcome.RETEST, "The whole cohort is under the sanity floor (ENVIRONMENT_SUSPECT).")
+def _environment(case: Case, cohort: Cohort, ones: Group, found: list[Found], suppressed: Suppressed) -> None:
+    """The whole cohort under its SKU's sanity floor, or under the reference: the environment is suspect, not the parts."""
+    policy, own = case.policy, cohort.own_median
+    skus = sorted({one.part.sku for one in ones if one.part.sku})
+    floor = policy.floor(skus[0], cohort.test) if len(skus) == 1 and cohort.better == "higher" else None
+    low = policy.slower_than("fingerprint_apart_pct")
+    if floor is not None and own < floor:
+        told = f"under the sanity floor {floor:g} of {skus[0]}"
+    elif cohort.given is not None and cohort.size >= policy.count("fingerprint_least_gpus") and cohort.rate_ratio(own, cohort.given) < low:
+        told = f"{(1 - cohort.rate_ratio(own, cohort.given)) * 100:.1f} % slower than the reference, {cohort.given:.5g}"
+    else:
+        return
+    why = f"The median of {cohort.size} GPUs in {cohort.test} is {own:.5g} {cohort.unit or ''}, {told}."
+    facts = {"test": cohort.test, "value": own, "unit": cohort.unit, "cohort": cohort.name, "cohort_size": cohort.size}
+    found.append((Where("fleet", ""), finding("ENVIRONMENT_SUSPECT", Outcome.FAIL, why, cause="host", **facts)))
+    for one in ones:
+        suppressed[one.part.key][cohort.test] = (Outcome.RETEST, f"The whole cohort is {told} (ENVIRONMENT_SUSPECT).", "host")
 
 
-def _software(case: Case, group: Group, found: list[Found], suppressed: Suppressed) -> None:
-    """Cohorts that differ in software only must agree, or the slower software hides inside its own cohort."""
-    least, apart = case.policy.count("fingerprint_least_gpus"), case.policy.limit("fingerprint_apart_pct")
-    large = [(cohort, ones) for cohort, ones in _cohorts(group) if cohort.size >= least]
-    for (first, first_ones), (second, second_ones) in combinations(large, 2):
-        if first.kin != second.kin:
-            continue
-        ratio = first.median / second.median if first.better == "higher" else second.median / first.median
-        slower, ones, faster = (first, first_ones, second) if ratio < 1 else (second, second_ones, first)
-        gap = (1 - min(ratio, 1 / ratio)) * 100
-        if gap <= apart:
-            continue
-        why = (
-            f"GPUs with software {slower.fingerprint} are {gap:.1f} % slower in {slower.test} than the same GPUs with {faster.fingerprint}."
-        )
-        facts = {"test": slower.test, "deviation_pct": -gap, "cohort": slower.name, "cohort_size": slower.size}
-        found.append((Where("fleet", ""), finding("COHORTS_DIFFER", Outcome.FAIL, why, cause="host", **facts)))
-        for one in ones:
-            suppressed[one.part.key][slower.test] = (Outcome.RETEST, "Its software makes its whole cohort slow (COHORTS_DIFFER).")
+def _spread(case: Case, cohort: Cohort, found: list[Found]) -> None:
+    """A cohort so wide that sound GPUs lie over the line: its verdicts want a person's look (B36)."""
+    if cohort.size < case.policy.count("cohort_least_gpus") or not case.policy.exceeds(cohort.sigma_pct, "cohort_spread_pct"):
+        return
+    why = f"The spread of {cohort.size} GPUs in {cohort.test} is {cohort.sigma_pct:.1f} % (robust sigma): sound GPUs may lie over the line."
+    facts = {"test": cohort.test, "value": cohort.sigma_pct, "unit": "%", "cohort": cohort.name, "cohort_size": cohort.size}
+    found.append((Where("fleet", ""), finding("SPREAD_UNUSUAL", Outcome.REVIEW, why, cause="unknown", **facts)))
+
+
+def _software(case: Case, cohorts: list[tuple[Cohort, Group]], found: list[Found], suppressed: Suppressed) -> None:
+    """Cohorts that differ in software only must agree, or the slower software hides inside its own cohort. Each is held to the fastest."""
+    least, low = case.policy.count("fingerprint_least_gpus"), case.policy.slower_than("fingerprint_apart_pct")
+    by_kin: dict[str, list[tuple[Cohort, Group]]] = defaultdict(list)
+    for cohort, ones in cohorts:
+        if cohort.size >= least:
+            by_kin[cohort.kin].append((cohort, ones))
+    for _, alike in sorted(by_kin.items()):
+        direction = 1 if alike[0][0].better == "higher" else -1
+        fastest = max((cohort for cohort, _ in alike), key=lambda cohort: (direction * cohort.own_median, cohort.name))
+        for slower, ones in alike:
+            ratio = slower.rate_ratio(slower.own_median, fastest.own_median)
+            if ratio >= low:
+                continue
+            gap, test = (1 - ratio) * 100, slower.test
+            why = f"GPUs with software {slower.fingerprint or '?'} are {gap:.1f} % slower in {test} than the same GPUs with {fastest.fingerprint or '?'}."
+            facts = {"test": test, "deviation_pct": -gap, "cohort": slower.name, "cohort_size": slower.size}
+            found.append((Where("fleet", ""), finding("COHORTS_DIFFER", Outcome.FAIL, why, cause="host", **facts)))
+            for one in ones:
+                suppressed[one.part.key][test] = (Outcome.RETEST, "Its software makes its whole cohort slow (COHORTS_DIFFER).", "host")

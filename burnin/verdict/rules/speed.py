@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from burnin.outcome import Outcome
 from burnin.verdict.case import Case, Found, Where, finding, speed_facts
-from burnin.verdict.measure import Measured, line_ratio
+from burnin.verdict.measure import Measured
 from burnin.verdict.model import Finding
 from burnin.verdict.rules.heat import margin_c
 
@@ -22,49 +22,44 @@ def judge(case: Case) -> Iterator[Found]:
 
 
 def _speed(case: Case, one: Measured) -> Finding:
-    policy, facts, cohort = case.policy, speed_facts(one), one.cohort
-    over = one.ratio < line_ratio(policy)
-    shared = case.shared.get(one.part.key, {}).get(cohort.test)
-    least = policy.count("perf_least_windows")
-    slow = f"{abs(one.deviation_pct):.1f} % below the median of {cohort.size} GPUs in {cohort.test}" + (
-        " (reference)" if cohort.referenced else ""
+    shared = case.shared.get(one.part.key, {}).get(one.cohort.test)
+    mine = _over_the_line(case, one) if one.ratio < case.policy.slower_than("perf_below_median_pct") else _not_over(case, one)
+    if shared is None:
+        return mine
+    outcome, why, cause_of_it = shared
+    if mine.outcome is Outcome.INCONCLUSIVE and outcome is Outcome.REVIEW:
+        return mine  # too little was shown for a mere review
+    told = f"{one.deviation_pct:+.1f} % in {one.cohort.test}. {why}"
+    return finding("UNDER_SHARED_FAULT", outcome, told, cause=cause_of_it, **speed_facts(one))
+
+
+def _over_the_line(case: Case, one: Measured) -> Finding:
+    """Rule 2 for a GPU whose value is over the line: RMA when confirmed in a cohort that is large enough, else RETEST."""
+    policy, cohort, small = case.policy, one.cohort, _small(case, one)
+    of = " (reference)" if cohort.referenced else f" of {cohort.size} GPUs"
+    told = (
+        f"{abs(one.deviation_pct):.1f} % below the median{of} in {cohort.test}: {one.over} of {one.windows} windows over the line, "
+        f"in {one.over_starts} of {one.starts} starts"
     )
-    if shared is not None:
-        outcome, why = shared
-        return finding("UNDER_SHARED_FAULT", outcome, f"{one.deviation_pct:+.1f} % in {cohort.test}. {why}", cause="host", **facts)
-    small = _small(case, one)
-    if over:
-        told = f"{slow}: {one.over} of {one.windows} windows over the line, in {one.over_starts} of {one.starts} starts"
-        why, outcome = f"{told}.", Outcome.RMA
-        if small:
-            why, outcome = f"{told}; {small}, so no peer verdict condemns it.", Outcome.RETEST
-        elif one.over < policy.count("perf_windows_over") or one.over_starts < policy.count("perf_starts_over"):
-            need = f"{policy.count('perf_windows_over')} windows of {policy.count('perf_starts_over')} starts"
-            why, outcome = f"{told}; {need} are needed to condemn it.", Outcome.RETEST
-        elif one.part.duplicate_on:
-            why, outcome = f"{told}; two parts carry its identity.", Outcome.INCONCLUSIVE
-        action = (
-            {} if outcome is Outcome.RMA else {"action": "Run again with at least three windows of two starts, in a cohort large enough."}
-        )
-        made = finding("PERF_BELOW_MEDIAN", outcome, why + _cause_told(case, one), cause=cause(case, one), **facts)
-        return made if not action else _with_action(made, action["action"])
+    windows, starts = policy.count("perf_windows_over"), policy.count("perf_starts_over")
+    facts = speed_facts(one) | {"cause": cause(case, one)}
+    if not small and one.over >= windows and one.over_starts >= starts:
+        return finding("PERF_BELOW_MEDIAN", Outcome.RMA, f"{told}.{_cause_told(case, one)}", **facts)
+    doubt = f"{small}, so no peer verdict condemns it" if small else f"{windows} windows of {starts} starts are needed to condemn it"
+    action = f"Run again, with {windows} windows of {starts} starts and more, in a cohort large enough."
+    return finding("PERF_BELOW_MEDIAN", Outcome.RETEST, f"{told}; {doubt}.{_cause_told(case, one)}", action=action, **facts)
+
+
+def _not_over(case: Case, one: Measured) -> Finding:
+    cohort, least, small, facts = one.cohort, case.policy.count("perf_least_windows"), _small(case, one), speed_facts(one)
     if one.windows < least:
-        return finding(
-            "TOO_FEW_WINDOWS", Outcome.INCONCLUSIVE, f"{one.windows} steady windows in {cohort.test}; a verdict needs {least}.", **facts
-        )
+        why = f"{one.windows} steady windows in {cohort.test}; a verdict needs {least}."
+        return finding("TOO_FEW_WINDOWS", Outcome.INCONCLUSIVE, why, **facts)
     if small:
-        return finding(
-            "COHORT_TOO_SMALL", Outcome.INCONCLUSIVE, f"Not over the line, but {small}: there is nothing to hold it against.", **facts
-        )
-    return finding(
-        "PERF_OK", Outcome.PASS, f"{one.deviation_pct:+.1f} % against the median of {cohort.size} GPUs in {cohort.test}.", **facts
-    )
-
-
-def _with_action(made: Finding, action: str) -> Finding:
-    from dataclasses import replace
-
-    return replace(made, action=action)
+        why = f"Not over the line, but {small}: there is nothing to hold it against."
+        return finding("COHORT_TOO_SMALL", Outcome.INCONCLUSIVE, why, **facts)
+    of = "the reference's median" if cohort.referenced else f"the median of {cohort.size} GPUs"
+    return finding("PERF_OK", Outcome.PASS, f"{one.deviation_pct:+.1f} % against {of} in {cohort.test}.", **facts)
 
 
 def _small(case: Case, one: Measured) -> str:
@@ -87,11 +82,11 @@ def cause(case: Case, one: Measured) -> str:
     if (
         one.part.key in case.hot
         or thermal > policy.limit("thermal_fraction_pct") / 100
-        or (margin is not None and margin < policy.limit("heat_margin_c"))
+        or (margin is not None and policy.falls_short(margin, "heat_margin_c"))
     ):
         return "heat"
     power, clock = state["power_w"], state["sm_clock_mhz"]
-    if power is not None and cohort.power_w and power < cohort.power_w * (1 - policy.limit("cause_power_low_pct") / 100):
+    if power is not None and cohort.power_w and power < cohort.power_w * policy.slower_than("cause_power_low_pct"):
         return "power"
     if cohort.test.startswith(LINK_TESTS):
         return "link"
@@ -99,7 +94,7 @@ def cause(case: Case, one: Measured) -> str:
         return "memory"
     if power is None or clock is None or not cohort.sm_clock_mhz:
         return "unknown"
-    return "silicon" if clock < cohort.sm_clock_mhz * (1 - policy.limit("cause_clock_low_pct") / 100) else "host"
+    return "silicon" if clock < cohort.sm_clock_mhz * policy.slower_than("cause_clock_low_pct") else "host"
 
 
 def _cause_told(case: Case, one: Measured) -> str:
