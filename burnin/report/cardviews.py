@@ -27,10 +27,13 @@ THROTTLES = (
 EVIDENCE_UNITS = {
     "temp_c": "\N{DEGREE SIGN}C",
     "margin_c": "\N{DEGREE SIGN}C margin",
+    "slot_median_c": "\N{DEGREE SIGN}C median of its slot peers",
     "power_w": "W",
     "sm_clock_mhz": "MHz",
     "windows_over": "windows over the line",
+    "starts_over": "starts over the line",
     "starts": "starts",
+    "slot_peers": "slot peers",
 }
 
 
@@ -43,7 +46,7 @@ class CardView:
     title: str
     codes: tuple[str, ...]
     causes: tuple[str, ...]
-    sentences: tuple[tuple[str, str], ...]  # why, action
+    sentences: tuple[tuple[tuple[str, ...], str], ...]  # whys, action
     facts: tuple[tuple[str, str], ...]
     charts: tuple[tuple[str, str, Markup], ...]  # label, unit, drawing
     keys: tuple[tuple[str, str], ...]  # class, words
@@ -106,12 +109,15 @@ def _view(card: Card, by_slot: dict[int, list[Part]], series: Mapping[str, Serie
     )
 
 
-def _sentences(part: Part) -> tuple[tuple[str, str], ...]:
-    """Why and what to do, of each finding as bad as the verdict; of the worst alone where none is."""
+def _sentences(part: Part) -> tuple[tuple[tuple[str, ...], str], ...]:
+    """Why and what to do, of each finding as bad as the verdict; of the worst alone where none is. One action is said once."""
     worst = [f for f in part.bad_findings if f.outcome is part.verdict] or [f for f in (first_finding(part),) if f]
     if not worst:
-        return (("No finding says why.", "Judge the run again; if it stays so, this is a fault of burnin."),)
-    return tuple(dict.fromkeys((f.why, f.action) for f in worst))
+        return ((("No finding says why.",), "Judge the run again; if it stays so, this is a fault of burnin."),)
+    by_action: dict[str, dict[str, None]] = {}
+    for finding in worst:
+        by_action.setdefault(finding.action, {})[finding.why or "No sentence says why."] = None
+    return tuple((tuple(whys), action) for action, whys in by_action.items())
 
 
 def _facts(part: Part) -> tuple[tuple[str, str], ...]:
@@ -136,14 +142,15 @@ def _facts(part: Part) -> tuple[tuple[str, str], ...]:
     return tuple((label, name(value)) for label, value in known if value)
 
 
-def _findings(part: Part, sentences: tuple[tuple[str, str], ...]) -> tuple[tuple[Finding, str], ...]:
-    said = {why for why, _action in sentences}
+def _findings(part: Part, sentences: tuple[tuple[tuple[str, ...], str], ...]) -> tuple[tuple[Finding, str], ...]:
+    said = {why for whys, _action in sentences for why in whys}
     ordered = sorted(part.findings, key=lambda f: -f.outcome.badness)
     return tuple((f, " ".join(text for text in ("" if f.why in said else f.why, _evidence(f.evidence)) if text)) for f in ordered)
 
 
 def _evidence(evidence: Mapping[str, float]) -> str:
-    return ", ".join(f"{plain(value)} {EVIDENCE_UNITS.get(key, key.replace('_', ' '))}" for key, value in list(evidence.items())[:12])
+    keys = [key for key in EVIDENCE_UNITS if key in evidence] + [key for key in evidence if key not in EVIDENCE_UNITS]
+    return ", ".join(f"{plain(evidence[key])} {EVIDENCE_UNITS.get(key, key.replace('_', ' '))}" for key in keys[:12])
 
 
 def _gpu_charts(part: Part, own: Series, peers: Sequence[Series], buckets: int) -> tuple[tuple[str, str, Markup], ...]:
@@ -171,7 +178,7 @@ def _gpu_charts(part: Part, own: Series, peers: Sequence[Series], buckets: int) 
 def _limit(part: Part) -> float | None:
     """The device's maximum operating temperature in C, where a finding's evidence gives temperature and margin."""
     for finding in part.findings:
-        temp_c, margin_c = finding.evidence.get("temp_c"), finding.evidence.get("margin_c")
+        temp_c, margin_c = finding.temp_c, finding.evidence.get("margin_c")
         if temp_c is not None and margin_c is not None and 40 < temp_c + margin_c < 150:
             return temp_c + margin_c
     return None

@@ -15,7 +15,6 @@ TEXT_CHARACTERS = 2000  # of any one text; a sentence of ours has less than 600,
 
 # A test's value was judged, whatever came of it.
 PERFORMANCE_CODES = frozenset({"PERF_OK", "PERF_BELOW_MEDIAN", "TOO_FEW_WINDOWS", "COHORT_TOO_SMALL", "TEST_MISSING", "VALUE_INVALID"})
-HEAT_PREFIXES = ("HEAT_", "THERMAL_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +40,13 @@ class Finding:
     def is_performance(self) -> bool:
         """Whether value and deviation are a test's result."""
         return self.test is not None and self.code in PERFORMANCE_CODES
+
+    @property
+    def temp_c(self) -> float | None:
+        """The temperature that it judged or saw."""
+        if self.code.startswith("HEAT_") and self.value is not None and self.unit in ("C", "\N{DEGREE SIGN}C"):
+            return self.value
+        return self.evidence.get("temp_c")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +94,8 @@ class Part:
 
     @property
     def temp_c(self) -> float | None:
-        """The steady temperature: of the heat finding, else the highest that any finding's evidence names."""
-        for finding in self.findings:
-            if finding.code.startswith("HEAT_") and finding.value is not None and finding.unit in ("C", "\N{DEGREE SIGN}C"):
-                return finding.value
-        return max((f.evidence["temp_c"] for f in self.findings if "temp_c" in f.evidence), default=None)
+        """The steady temperature, the highest that a finding names."""
+        return max((known for finding in self.findings if (known := finding.temp_c) is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)

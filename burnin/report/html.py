@@ -38,7 +38,7 @@ def render(document: Mapping[str, Any], *, run: Mapping[str, Any] | None = None,
         script=Markup(script),  # noqa: S704 - our own file
         style=Markup(style),  # noqa: S704 - our own file
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        **_context(judged, run or {}, series),
+        **_context(judged, document.get("policy"), run or {}, series),
     )
 
 
@@ -47,11 +47,11 @@ def wanted_series(document: Mapping[str, Any]) -> frozenset[str]:
     return cards_of.wanted_series(read(document))
 
 
-def _context(document: Document, run: Mapping[str, Any], series: Mapping[str, Series]) -> dict[str, Any]:
+def _context(document: Document, policy: object, run: Mapping[str, Any], series: Mapping[str, Series]) -> dict[str, Any]:
     cards = cards_of.arrange(document)
     chart_list, charts_left_out = distributions(document, cards)
     groups = card_views(document, cards, series)
-    limits = limit_rows(run.get("policy"))
+    limits = limit_rows(policy) or limit_rows(run.get("policy"))
     created = run.get("created")
     return {
         "document": document,

@@ -1,4 +1,4 @@
-"""parts.jsonl: one JSON object a line: first the run, then every part that has a verdict, for log pipelines and jq."""
+"""gpus.jsonl: one JSON object a line: first the run, then every part that has a verdict, for log pipelines and jq."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from burnin.report.document import read
 
-FILE_NAME = "parts.jsonl"
+FILE_NAME = "gpus.jsonl"
 _KINDS = (("gpus", "gpu"), ("nodes", "node"), ("racks", "rack"), ("links", "link"), ("disks", "disk"))
 _RUN_KEYS = ("schema", "run_id", "digest", "plan", "policy", "summary", "cohorts")
 

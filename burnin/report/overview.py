@@ -11,7 +11,7 @@ from markupsafe import Markup
 from burnin.outcome import Outcome
 from burnin.report import charts
 from burnin.report.cards import MAX_CARDS, MAX_PEERS, MAX_SERIES_CARDS, Cards
-from burnin.report.document import Cohort, Document, Part
+from burnin.report.document import Cohort, Document, Finding, Part
 from burnin.report.parts_table import MAX_TEST_COLUMNS
 from burnin.report.rackmap import HEAT_STEPS, RackMap
 from burnin.report.series import Series
@@ -106,7 +106,7 @@ def _view(test: str, cohort: Cohort | None, voters: list[tuple[int, Part]], coho
         line_pct=line_pct,
         votes=votes,
     )
-    flagged = [(index, gpu) for index, gpu in voters if gpu.performance[test].outcome is not Outcome.PASS]
+    flagged = [(index, gpu) for index, gpu in voters if _is_flagged(gpu.performance[test])]
     flagged.sort(key=lambda entry: entry[1].performance[test].deviation_pct or 0.0)
     named = tuple(
         NamedVote(cards.anchor_of.get(index), place(gpu), gpu.performance[test].outcome, percent(gpu.performance[test].deviation_pct))
@@ -127,7 +127,12 @@ def _votes(test: str, voters: list[tuple[int, Part]]) -> Iterator[charts.Vote]:
     for _index, gpu in voters:
         finding = gpu.performance[test]
         if finding.deviation_pct is not None:
-            yield charts.Vote(finding.deviation_pct, gpu.verdict, finding.outcome is not Outcome.PASS)
+            yield charts.Vote(finding.deviation_pct, gpu.verdict, _is_flagged(finding))
+
+
+def _is_flagged(finding: Finding) -> bool:
+    """Whether the test says something against the GPU; that evidence is missing does not."""
+    return finding.outcome not in (Outcome.PASS, Outcome.INCONCLUSIVE)
 
 
 def not_shown(document: Document, cards: Cards, series: Mapping[str, Series], charts_left_out: int, has_limits: bool) -> tuple[str, ...]:

@@ -201,6 +201,32 @@ def test_a_card_has_three_charts_with_peers_and_throttle_bands(demo: Node) -> No
     assert "slot 6 in 2 other nodes" in hot.text
 
 
+def test_a_gpu_without_a_verdict_is_hatched_over_the_little_that_is_known() -> None:
+    few = documents.performance("gemm_bf16", -0.4, code="TOO_FEW_WINDOWS", outcome="INCONCLUSIVE")
+    page = Page(html.render(documents.document([documents.gpu(1, 0, [few, documents.heat(60)], "INCONCLUSIVE")], []))).root
+    cells = [one.all("td")[0] for one in page.classed("map")]
+
+    assert [cell.attributes["class"].split()[:2] for cell in cells] == [["dead", "d7"], ["dead", "t0"]]
+    assert [cell.text for cell in cells] == ["−0.4", "60"]
+    assert not page.classed("named")
+
+
+def test_one_action_is_said_once() -> None:
+    wrong = [documents.finding("WRONG_RESULT", "RMA", test=test, why=f"{test} was wrong.", action="Send it back.") for test in ("a", "b")]
+    card = Page(html.render(documents.document([documents.gpu(1, 0, wrong, "RMA")], []))).root.all("article")[0]
+
+    assert [why.text for why in card.classed("why")] == ["a was wrong.", "b was wrong."]
+    assert [action.text for action in card.classed("action")] == ["Send it back."]
+
+
+def test_the_limits_of_the_verdict_itself_come_first() -> None:
+    judged = documents.demo()
+    judged["policy"]["limits"] = {"perf_below_median_pct": {"value": 4.0, "unit": "%", "why": "ours", "source": "us"}}
+    page = Page(html.render(judged, run=documents.run_record())).root
+
+    assert [cell.text for cell in page.classed("limits")[0].all("td")] == ["perf_below_median_pct", "4", "%", "ours", "us"]
+
+
 def test_a_run_without_samples_says_so_and_has_no_charts() -> None:
     page = Page(html.render(documents.demo())).root
 
