@@ -8,12 +8,13 @@ export UV
 endif
 
 .NOTPARALLEL:
-.PHONY: help demo test check lock clean run-environment dev-environment
+.PHONY: help demo test check docs lock clean run-environment dev-environment
 
 help:
 	@echo 'make demo    a simulated rack with planted faults, through real Ansible, to a report (no GPU needed)'
 	@echo 'make test    all tests that this machine can run'
 	@echo 'make check   lint, types, Ansible lint, house rules'
+	@echo 'make docs    remake docs/reference.md from the code'
 	@echo 'make lock    remake requirements.txt and requirements-dev.txt (UPGRADE=--upgrade for newer versions)'
 	@echo 'make clean   remove the environment and what the tools left'
 
@@ -22,7 +23,7 @@ demo: run-environment
 
 test: dev-environment
 	@scripts/bootstrap browser
-	'$(BIN)'/python -m pytest -n 2 $(ARGS)
+	'$(BIN)'/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 check: dev-environment
 	'$(BIN)'/ruff check .
@@ -30,6 +31,9 @@ check: dev-environment
 	'$(BIN)'/mypy --strict
 	PATH="$(CURDIR)/$(BIN):$$PATH" ansible-lint --offline --strict
 	'$(BIN)'/python -m pytest -q tests/test_house.py
+
+docs: dev-environment
+	'$(BIN)'/python scripts/reference.py
 
 lock: dev-environment
 	UV_CUSTOM_COMPILE_COMMAND='make lock' '$(BIN)'/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url $(UPGRADE) requirements.in -o requirements.txt
