@@ -207,7 +207,7 @@ def test_a_gpu_without_a_verdict_is_hatched_over_the_little_that_is_known() -> N
     cells = [one.all("td")[0] for one in page.classed("map")]
 
     assert [cell.attributes["class"].split()[:2] for cell in cells] == [["dead", "d7"], ["dead", "t0"]]
-    assert [cell.text for cell in cells] == ["−0.4", "60"]
+    assert [cell.text.strip() for cell in cells] == ["−0.4", "60"]
     assert not page.classed("named")
 
 

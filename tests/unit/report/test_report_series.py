@@ -105,14 +105,15 @@ def test_a_line_without_end_does_not_matter() -> None:
     assert read_samples(HEADER + ROW.format(at=0) + "9" * 10_000_000).series["GPU-a"].elapsed_s == (0.0,)
 
 
-def test_thinning_keeps_the_peak_of_one_sample() -> None:
+@pytest.mark.parametrize("odd", [93.0, 12.0], ids=["a peak", "a dip"])
+def test_thinning_keeps_the_peak_of_one_sample(odd: float) -> None:
     values: list[float | None] = [60.0] * 5000
-    values[3217] = 93.0
+    values[3217] = odd
     found = pieces(range(5000), values, Buckets(0, 4999, 100))
 
     assert len(found) == 1
     assert len(found[0]) <= 200
-    assert max(value for _at, value in found[0]) == 93.0
+    assert {value for _at, value in found[0]} == {60.0, odd}
     assert [at for at, _value in found[0]] == sorted(at for at, _value in found[0])
 
 
