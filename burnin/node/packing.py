@@ -43,8 +43,9 @@ def pack(run: Path, backend: str) -> Dict[str, Any]:
 
 def _collected(run: Path, backend: str, state: Dict[str, Any]) -> Dict[str, Any]:
     """What the node says at packing. A backend that cannot be opened any more is no reason to lose the evidence."""
+    options = run / "options.json"
     try:
-        boot, why = boot_id(backend, read_options(run / "options.json"), run), None
+        boot, why = boot_id(backend, read_options(options if options.exists() else None), run), None
     except BackendProblem as problem:
         boot, why = None, str(problem)[:300]
     return {"state": state["state"], "boot_id": boot, "boot_id_unknown": why, "packed": now(), "reason": state.get("reason", "")}

@@ -115,11 +115,11 @@ def _await_start(run: Path, known: int, child: Optional[subprocess.Popen[bytes]]
     gone = False
     while time.monotonic() < deadline and not gone:
         gone = child is not None and child.poll() is not None
-        if len(read_journal(run / "evidence" / "journal.jsonl")) > known:
-            told = status(run)
-            if told["state"] == "failed":
-                raise SuperviseProblem(f"the run could not start: {told['reason']}")
-            return told
+        events = read_journal(run / "evidence" / "journal.jsonl")
+        if len(events) > known:
+            if events[-1]["event"] == "failed":  # asked of the journal: the process may still be on its way out
+                raise SuperviseProblem(f"the run could not start: {str(events[-1].get('reason'))[:300]}")
+            return status(run)
         time.sleep(PAUSE_S)
     log = run / LOG
     tail = log.read_text(encoding="utf-8", errors="replace")[-500:].strip() if log.exists() else f"see `journalctl -u {unit}`"

@@ -42,7 +42,9 @@ def test_a_number_that_is_not_the_holders_is_nobody_to_signal(tmp_path: Path, co
 
 def test_who_looks_does_not_keep_a_run_from_starting(tmp_path: Path) -> None:
     (tmp_path / LOCK).touch()
-    look = "import fcntl, sys, time\nwith open(sys.argv[1]) as f:\n fcntl.flock(f, fcntl.LOCK_SH)\n print(1, flush=True)\n time.sleep(0.3)\n"
+    look = (
+        "import fcntl, sys, time\nwith open(sys.argv[1]) as f:\n fcntl.flock(f, fcntl.LOCK_SH)\n print(1, flush=True)\n time.sleep(0.3)\n"
+    )
     with subprocess.Popen([sys.executable, "-c", look, str(tmp_path / LOCK)], stdout=subprocess.PIPE) as looking:
         assert looking.stdout is not None
         looking.stdout.readline()

@@ -11,7 +11,12 @@ from burnin.node.ownership import Before, FolderProblem, check_owner, open_folde
 from burnin.node.plan import check_plan
 from burnin.node.records import Journal
 
-RAW: dict[str, Any] = {"schema": "burnin.plan/1", "run_id": "run-b", "seed": 1, "steps": [{"test": "gemm_bf16", "windows": 3, "window_s": 10}]}
+RAW: dict[str, Any] = {
+    "schema": "burnin.plan/1",
+    "run_id": "run-b",
+    "seed": 1,
+    "steps": [{"test": "gemm_bf16", "windows": 3, "window_s": 10}],
+}
 PLAN = check_plan(RAW)
 
 

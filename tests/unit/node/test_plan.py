@@ -20,7 +20,7 @@ def plan(*steps: Any, **fields: Any) -> dict[str, Any]:
 def test_a_plan_gets_names_and_lengths() -> None:
     found = check_plan(plan(STEP, {**STEP, "name": "again", "starts": 2, "idle_s": 1, "warmup_s": 2.5}))
 
-    assert [("gemm_bf16-1", 30), ("again", 33.5)] == [(step.name, step.start_s) for step in found.steps]
+    assert [(step.name, step.start_s) for step in found.steps] == [("gemm_bf16-1", 30), ("again", 33.5)]
     assert found.planned_s == 97
 
 
@@ -65,7 +65,9 @@ def test_the_digest_follows_the_content_and_not_its_order() -> None:
         pytest.param(plan(STEP, seed="1"), "seed is '1'", id="a seed as text"),
         pytest.param(plan(STEP, seed=-1), "seed is -1", id="a negative seed"),
         pytest.param(plan({**STEP, "window_s": 86400, "windows": 31}), "lasts 2.6784e+06 s", id="a month and a day"),
-        pytest.param(plan({**STEP, "window_s": 0.1, "windows": 10_000, "starts": 11}), "has 110000 windows", id="more windows than a disk likes"),
+        pytest.param(
+            plan({**STEP, "window_s": 0.1, "windows": 10_000, "starts": 11}), "has 110000 windows", id="more windows than a disk likes"
+        ),
     ],
 )
 def test_what_is_no_plan_is_refused_in_one_short_line(raw: Any, told: str) -> None:

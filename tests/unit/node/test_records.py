@@ -63,9 +63,11 @@ def test_a_full_disk_leaves_whole_lines_and_a_closed_file_still_says_so(tmp_path
 
 def test_a_journal_with_damage_gives_the_events_that_can_be_read(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
-    path.write_bytes(b'{"event": "a"}\n[1]\nnot json\n{"no": "event"}\n{"event": 7}\n\xff\xfe\n' + b"[" * 100_000 + b'\n{"event": "b"}\n{"event": "to')
+    path.write_bytes(
+        b'{"event": "a"}\n[1]\nnot json\n{"no": "event"}\n{"event": 7}\n\xff\xfe\n' + b"[" * 100_000 + b'\n{"event": "b"}\n{"event": "to'
+    )
 
-    assert ["a", "b"] == [event["event"] for event in read_journal(path)]
+    assert [event["event"] for event in read_journal(path)] == ["a", "b"]
 
 
 def test_a_line_separator_in_a_reason_does_not_tear_the_journal(tmp_path: Path) -> None:
@@ -73,7 +75,7 @@ def test_a_line_separator_in_a_reason_does_not_tear_the_journal(tmp_path: Path) 
     journal.event("failed", reason="one\u2028two\x85\nthree \udc80")
     journal.close()
 
-    assert ["one\u2028two\x85\nthree \udc80"] == [event["reason"] for event in read_journal(tmp_path / "journal.jsonl")]
+    assert [event["reason"] for event in read_journal(tmp_path / "journal.jsonl")] == ["one\u2028two\x85\nthree \udc80"]
 
 
 @pytest.mark.parametrize(
@@ -95,5 +97,5 @@ def test_a_document_that_cannot_be_written_leaves_the_old_one(tmp_path: Path, mo
     with pytest.raises(OSError, match="No space left"):
         write_whole(tmp_path / "a.json", {"new": 2})
 
-    assert {"old": 1} == json.loads((tmp_path / "a.json").read_text())
-    assert ["a.json"] == [path.name for path in tmp_path.iterdir()]
+    assert json.loads((tmp_path / "a.json").read_text()) == {"old": 1}
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_node import GPUS, FakeBackend
 
 from burnin.node.backends.base import LoadProblem
 from burnin.node.plan import Plan, check_plan
 from burnin.node.records import SAMPLE_FIELDS, read_journal
 from burnin.node.runner import Runner, cell, done_starts, elapsed_before
+from fake_node import GPUS, FakeBackend
 
 PLAN = check_plan(
     {
@@ -65,13 +65,18 @@ def kill_at(clock_s: float) -> FakeBackend:
 def test_a_whole_run_leaves_every_window_of_every_gpu(tmp_path: Path) -> None:
     assert run(tmp_path, FakeBackend())
 
-    expected = [(step, start, window, gpu) for step, start, windows in (("a", 1, 2), ("a", 2, 2), ("b", 1, 1)) for window in range(1, windows + 1) for gpu in GPUS]
+    expected = [
+        (step, start, window, gpu)
+        for step, start, windows in (("a", 1, 2), ("a", 2, 2), ("b", 1, 1))
+        for window in range(1, windows + 1)
+        for gpu in GPUS
+    ]
     assert expected == [(row["step"], row["start"], row["window"], row["gpu"]) for row in measured(tmp_path)]
     assert {10.0} == {row["value"] for row in measured(tmp_path)}
-    assert [7001, 7002, 7001] == [event["seed"] for event in events(tmp_path, "start_begun")]
+    assert [event["seed"] for event in events(tmp_path, "start_begun")] == [7001, 7002, 7001]
     assert tuple(sampled(tmp_path)[0]) == SAMPLE_FIELDS
     assert {"idle", "warmup", "window"} == {row["phase"] for row in sampled(tmp_path)}
-    assert (34.0, 34.0) == (PLAN.planned_s, events(tmp_path, "run_ended")[0]["elapsed_s"])
+    assert (PLAN.planned_s, events(tmp_path, "run_ended")[0]["elapsed_s"]) == (34.0, 34.0)
 
 
 @pytest.mark.parametrize("clock_s", range(1, 35))
@@ -133,11 +138,11 @@ def test_a_gpu_that_falls_off_is_named_once_and_hides_no_other(tmp_path: Path) -
     run(tmp_path, FakeBackend(tick))
 
     last = [row for row in measured(tmp_path) if row["gpu"] == "GPU-a"]
-    assert [(1, True), (2, False)] == [(row["window"], row["steady"]) for row in last]
-    assert ["GPU-a"] == [event["gpu"] for event in events(tmp_path, "gpu_silent")]
+    assert [(row["window"], row["steady"]) for row in last] == [(1, True), (2, False)]
+    assert [event["gpu"] for event in events(tmp_path, "gpu_silent")] == ["GPU-a"]
     assert len([row for row in measured(tmp_path) if row["gpu"] == "GPU-b"]) == 5
     after = json.loads((tmp_path / "identity.json").read_text())["after"]["gpus"]
-    assert [True, False] == [gpu["health"]["lost"] for gpu in after]
+    assert [gpu["health"]["lost"] for gpu in after] == [True, False]
 
 
 def test_a_wrong_result_in_the_warm_up_is_not_forgotten(tmp_path: Path) -> None:
@@ -147,8 +152,12 @@ def test_a_wrong_result_in_the_warm_up_is_not_forgotten(tmp_path: Path) -> None:
 
     run(tmp_path, FakeBackend(tick))
 
-    rows = [(row["start"], row["window"], row["checked"], row["wrong"]) for row in measured(tmp_path) if row["gpu"] == "GPU-b" and row["step"] == "a"]
-    assert [(1, 1, 8, 1), (1, 2, 5, 0), (2, 1, 8, 0), (2, 2, 5, 0)] == rows
+    rows = [
+        (row["start"], row["window"], row["checked"], row["wrong"])
+        for row in measured(tmp_path)
+        if row["gpu"] == "GPU-b" and row["step"] == "a"
+    ]
+    assert rows == [(1, 1, 8, 1), (1, 2, 5, 0), (2, 1, 8, 0), (2, 2, 5, 0)]
 
 
 def test_a_test_that_cannot_run_is_skipped_with_its_reason(tmp_path: Path) -> None:
@@ -157,8 +166,9 @@ def test_a_test_that_cannot_run_is_skipped_with_its_reason(tmp_path: Path) -> No
 
     assert run(tmp_path, backend)
 
-    assert [("a", 1, "no gemm_bf16 here"), ("a", 2, "no gemm_bf16 here")] == [
-        (event["step"], event["start"], event["reason"]) for event in events(tmp_path, "start_skipped")
+    assert [(event["step"], event["start"], event["reason"]) for event in events(tmp_path, "start_skipped")] == [
+        ("a", 1, "no gemm_bf16 here"),
+        ("a", 2, "no gemm_bf16 here"),
     ]
     assert {"b"} == {row["step"] for row in measured(tmp_path)}
     assert json.loads((tmp_path / "progress.json").read_text())["done_s"] == PLAN.planned_s
@@ -171,7 +181,7 @@ def test_a_load_that_breaks_in_the_middle_stops_no_other(tmp_path: Path) -> None
 
     assert run(tmp_path, FakeBackend(tick))
 
-    assert ["the kernel would not launch"] == [event["reason"] for event in events(tmp_path, "start_skipped")]
+    assert [event["reason"] for event in events(tmp_path, "start_skipped")] == ["the kernel would not launch"]
     assert len(events(tmp_path, "start_ended")) == 2
 
 

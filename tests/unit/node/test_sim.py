@@ -164,7 +164,7 @@ def test_a_missing_gpu_is_not_there_and_a_lost_one_goes() -> None:
     assert {0, 1, 2, 3, 4, 6, 7} == before
     assert {0, 1, 3, 4, 6, 7} == {gpu.slot for gpu in node.gpus if gpu.uuid in work}
     assert {0, 1, 3, 4, 6, 7} == {gpu.slot for gpu in node.gpus if gpu.uuid in {sample.gpu for sample in node.samples()}}
-    assert [2] == [gpu["slot"] for gpu in node.identity()["gpus"] if gpu["health"]["lost"]]
+    assert [gpu["slot"] for gpu in node.identity()["gpus"] if gpu["health"]["lost"]] == [2]
 
 
 def test_a_node_dies_once_and_comes_back_with_another_boot_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,12 +41,16 @@ def test_faults_are_read_and_what_is_for_others_is_left() -> None:
         pytest.param({"faults": [{"kind": "hott", "slot": 1}]}, "'hott' is unknown; did you mean 'hot'?", id="an unknown kind"),
         pytest.param({"faults": [{"kind": ["hot"], "slot": 1}]}, "is unknown", id="a kind that is a list"),
         pytest.param({"faults": [{"slot": 1}]}, "'None' is unknown", id="no kind"),
-        pytest.param({"faults": [{"kind": "hot", "slot": 8}]}, "slot is '8'; expected a whole number from 0 to 7", id="a slot that is not there"),
+        pytest.param(
+            {"faults": [{"kind": "hot", "slot": 8}]}, "slot is '8'; expected a whole number from 0 to 7", id="a slot that is not there"
+        ),
         pytest.param({"faults": [{"kind": "hot"}]}, "slot is 'None'", id="no slot"),
         pytest.param({"faults": [{"kind": "node_dies"}]}, "at_s is 'None'", id="a node that dies at no time"),
         pytest.param({"faults": [{"kind": "node_dies", "at_s": 1, "slot": 2}]}, "'slot' is unknown", id="a node that dies in a slot"),
         pytest.param({"faults": [{"kind": "hot", "slot": 1, "temp": 84}]}, "did you mean 'temp_c'?", id="a misspelt field"),
-        pytest.param({"faults": [{"kind": "hot", "slot": 1, "temp_c": 89}]}, "temp_c is '89'", id="hot over the slowdown, which is another fault"),
+        pytest.param(
+            {"faults": [{"kind": "hot", "slot": 1, "temp_c": 89}]}, "temp_c is '89'", id="hot over the slowdown, which is another fault"
+        ),
         pytest.param({"faults": [{"kind": "wrong_result", "slot": 1, "chance": 3}]}, "chance is '3'", id="a chance over 1"),
         pytest.param({"faults": [{"kind": "hot", "slot": 1}] * 2}, "plants hot twice", id="one fault twice"),
         pytest.param({"gpus": 1, "faults": [{"kind": "missing", "slot": 0}]}, "take every GPU away", id="nothing left"),

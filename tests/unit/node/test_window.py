@@ -42,7 +42,9 @@ def test_a_gpu_that_was_not_there_to_the_end_was_not_steady() -> None:
 def test_what_nobody_says_is_null_and_never_zero() -> None:
     record = window([100.0] * 4, [None] * 4).record(4)
 
-    assert [None] * 6 == [record[name] for name in ("temp_c", "margin_c", "power_w", "sm_clock_mhz", "hw_thermal_fraction", "sw_power_cap_fraction")]
+    assert [record[name] for name in ("temp_c", "margin_c", "power_w", "sm_clock_mhz", "hw_thermal_fraction", "sw_power_cap_fraction")] == [
+        None
+    ] * 6
 
 
 def test_fractions_count_the_samples_that_say_something() -> None:
@@ -56,7 +58,7 @@ def test_fractions_count_the_samples_that_say_something() -> None:
 def test_a_value_that_is_no_number_is_null(amount: float) -> None:
     found = window([amount] * 4, [math.nan] * 4)
 
-    assert (None, None) == (found.record(4)["value"], found.record(4)["temp_c"])
+    assert (found.record(4)["value"], found.record(4)["temp_c"]) == (None, None)
     json.dumps(found.record(4), allow_nan=False)
 
 
