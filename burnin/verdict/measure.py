@@ -110,9 +110,7 @@ def measure(evidence: Evidence, policy: Policy, mute: Set[str], reference: Mappi
 
 def _who(evidence: Evidence, mute: Set[str]) -> pl.DataFrame:
     """Each part's cohort, and whether it votes: the condemned and those with a doubtful identity do not."""
-    rows = [
-        (part.key, part.kin, part.fingerprint, part.node, part.key not in mute and not part.duplicate_on) for part in evidence.parts
-    ]
+    rows = [(part.key, part.kin, part.fingerprint, part.node, part.key not in mute and not part.duplicate_on) for part in evidence.parts]
     schema = {"part": pl.String, "kin": pl.String, "fingerprint": pl.String, "node": pl.String, "votes": pl.Boolean}
     return pl.DataFrame(rows, schema=schema, orient="row")
 

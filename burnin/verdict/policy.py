@@ -121,7 +121,12 @@ def _known(name: str, entry: Any, where: str) -> dict[str, Any]:
         if not key.startswith("floors.") and key not in SKU_FACTS:
             raise PolicyError(f"{where}: skus.{name}.{key} is unknown; expected {', '.join(SKU_FACTS)}, floors")
         value = fact.get("value") if isinstance(fact, Mapping) else None
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < LARGEST or any(not fact.get(one) for one in FIELDS):
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not 0 < value < LARGEST
+            or any(not fact.get(one) for one in FIELDS)
+        ):
             raise PolicyError(f"{where}: skus.{name}.{key} must give a number as value, and unit, why, source")
     return {**entry, "floors": dict(floors)}
 

@@ -133,9 +133,7 @@ def _trouble(stage: str, state: str, why: str) -> tuple[str | None, str | None]:
     return None, None
 
 
-def _node(
-    run: _Run, entry: Mapping[str, Any], files: NodeFiles | None, word: _Word
-) -> tuple[NodeFacts, list[Part], list[windows.Row]]:
+def _node(run: _Run, entry: Mapping[str, Any], files: NodeFiles | None, word: _Word) -> tuple[NodeFacts, list[Part], list[windows.Row]]:
     sku = text(entry.get("sku")) or None
     expected = whole(entry.get("expected_gpus"), MOST_GPUS)
     facts = NodeFacts(

@@ -34,7 +34,9 @@ def parse_columns(text: str | None, where: str) -> dict[str, str]:
         if not equals or not theirs:
             raise TableError(f"--columns: {piece.strip()[:80]!r} is not OURS=THEIRS; for example gpu=uuid,value=perf")
         if ours not in TEXTS + NUMBERS:
-            raise TableError(f"--columns: {ours[:80]!r} is no name of ours{_near(ours, TEXTS + NUMBERS)} Known: {', '.join(TEXTS + NUMBERS)} ({where})")
+            raise TableError(
+                f"--columns: {ours[:80]!r} is no name of ours{_near(ours, TEXTS + NUMBERS)} Known: {', '.join(TEXTS + NUMBERS)} ({where})"
+            )
         if ours in mapping:
             raise TableError(f"--columns: {ours!r} stands twice; name each once")
         mapping[ours] = theirs
