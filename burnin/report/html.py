@@ -53,6 +53,7 @@ def _context(document: Document, policy: object, run: Mapping[str, Any], series:
     groups = card_views(document, cards, series)
     limits = limit_rows(policy) or limit_rows(run.get("policy"))
     created = run.get("created")
+    rack_map = rackmap.build(document)
     return {
         "document": document,
         "created": text.utc(created) if isinstance(created, str) else None,
@@ -61,9 +62,9 @@ def _context(document: Document, policy: object, run: Mapping[str, Any], series:
         "details": words.details(document),
         "outcomes": tuple(Outcome),
         "meaning": {outcome.value: sentence for outcome, sentence in words.MEANING.items()},
-        "map": rackmap.build(document),
+        "map": rack_map,
         "numbered": len(document.gpus) <= MAP_WITH_NUMBERS_GPUS,
-        "legend": legend(rackmap.build(document)),
+        "legend": legend(rack_map),
         "anchor_of": cards.anchor_of,
         "node_anchor": {card.part.node: card.anchor for card in cards.cards if card.part.kind == "node"},
         "distributions": chart_list,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from burnin.outcome import Outcome
 from burnin.report.document import Document, Part
 from burnin.report.svg import step_of
+from burnin.report.text import natural
 
 BEYOND_STEPS, WITHIN_STEPS, OVER_STEPS = 3, 5, 2  # of colour: over the line, from the line to the median, above the median
 HEAT_STEPS = 8
@@ -80,7 +81,9 @@ def build(document: Document) -> RackMap:
         racks.setdefault(gpu.rack, {}).setdefault(gpu.node, []).append(cell)
     for node in document.nodes:  # a node that shows no GPU at all keeps its row
         racks.setdefault(node.rack, {}).setdefault(node.node, [])
-    built = tuple(_rack(rack, nodes, known) for rack, nodes in sorted(racks.items(), key=lambda item: (item[0] is None, item[0] or "")))
+    built = tuple(
+        _rack(rack, nodes, known) for rack, nodes in sorted(racks.items(), key=lambda item: (item[0] is None, natural(item[0] or "")))
+    )
     return RackMap(built, line_pct, low_c, high_c, bool(temps))
 
 
@@ -95,10 +98,10 @@ def _rack(rack: str | None, nodes: dict[str | None, list[Cell]], known: dict[str
     return Rack(rack, slots, tuple(rows))
 
 
-def _row_order(node: str | None, cells: Sequence[Cell], known: dict[str | None, Part]) -> tuple[bool, int, str]:
+def _row_order(node: str | None, cells: Sequence[Cell], known: dict[str | None, Part]) -> tuple[bool, int, object]:
     parts = [*([known[node]] if node in known else []), *(cell.gpu for cell in cells)]
     position = next((part.position for part in parts if part.position is not None), 10**9)
-    return node is None, position, node or ""
+    return node is None, position, natural(node or "")
 
 
 def _placed(cells: Sequence[Cell], slots: tuple[int, ...]) -> list[tuple[Cell | None, ...]]:

@@ -62,6 +62,12 @@ def utc(moment: str) -> str:
     return f"{known[1]} {known[2]} UTC" if known else showable(moment, 40)
 
 
+def natural(name: str) -> tuple[tuple[int, int, str], ...]:
+    """A key that sorts node-2 before node-10."""
+    pieces = re.findall(r"[0-9]{1,18}|[^0-9]+", name[:NAME_CHARACTERS])
+    return tuple((0, int(piece), piece) if piece[0] in "0123456789" else (1, 0, piece) for piece in pieces)
+
+
 def plural(count: int, one: str, many: str | None = None) -> str:
     """'1 GPU', '2 GPUs', '1,024 nodes'."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"

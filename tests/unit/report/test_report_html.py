@@ -337,6 +337,13 @@ def test_gpus_without_node_or_slot_keep_their_cells() -> None:
     assert sorted(int(cell.attributes["data-g"]) for cell in page.classed("map")[0].all("td")) == list(range(40))
 
 
+def test_nodes_without_a_position_stand_in_the_order_a_person_counts() -> None:
+    listed = [{**documents.gpu(0, 0, [], name=name), "position": None} for name in ("n10", "n2", "n1", "x", "10", "²")]
+    page = Page(html.render(documents.document(listed, []))).root
+
+    assert [head.text for head in page.classed("map")[0].all("th", scope="row")] == ["10", "n1", "n2", "n10", "x", "²"]
+
+
 def test_two_gpus_that_claim_one_slot_are_both_drawn() -> None:
     listed = [documents.gpu(1, 0, []), {**documents.gpu(1, 1, []), "slot": 0}]
     page = Page(html.render(documents.document(listed, []))).root
