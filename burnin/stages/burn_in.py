@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -10,6 +11,7 @@ from burnin.adapters.ansible import Event, HostState, PlayResult
 from burnin.adapters.cancel import Cancel
 from burnin.adapters.clock import monotonic_s
 from burnin.adapters.run_files import locked, read_run_json
+from burnin.errors import UsageError
 from burnin.node.plan import check_plan
 from burnin.stages.judging import judge_run
 from burnin.stages.nodes import Driver, Target
@@ -18,7 +20,7 @@ from burnin.status import NodeStatus, clean, parse
 
 PLAY_TIMEOUT_S = 900.0
 POLL_TIMEOUT_S = 120.0
-GIVE_UP_AFTER_S = 900.0  # a node that does not answer for so long is given up; the others were not waiting for it
+GIVE_UP, GIVE_UP_AFTER_S = "burnin_run_give_up_s", 900.0  # the role's variable and its default, told in its defaults/main.yml
 OVERTIME_FACTOR, OVERTIME_S = 1.5, 900.0
 DONE = ("finished", "stopped", "died", "failed", "absent")
 
@@ -42,6 +44,7 @@ class Watched:
 
     state: dict[str, str] = field(default_factory=dict)
     heard_s: dict[str, float] = field(default_factory=dict)
+    give_up_s: float = GIVE_UP_AFTER_S
 
     def waiting(self) -> list[str]:
         return sorted(node for node, state in self.state.items() if state not in (*DONE, "given up"))
@@ -50,6 +53,18 @@ class Watched:
 def poll_interval_s(planned_s: float) -> float:
     """Seconds between looks: a hundredth of the plan, from 2 s to 30 s."""
     return min(30.0, max(2.0, planned_s / 100))
+
+
+def patience_s(target: Target) -> float:
+    """Seconds without an answer after which a node is given up; the others were not waiting for it. Raises UsageError."""
+    asked = target.variables.get(GIVE_UP, GIVE_UP_AFTER_S)
+    try:
+        seconds = float(asked)
+    except (TypeError, ValueError):
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise UsageError(f"{GIVE_UP}: found {asked!r}; expected seconds above 0, like {GIVE_UP_AFTER_S:g}")
+    return seconds
 
 
 def burn_in(
@@ -63,6 +78,7 @@ def burn_in(
     interval_s: float | None = None,
 ) -> dict[str, Any]:
     """Drive the run in this folder to its verdict; returns the verdict's document. Safe to call again on a run that was interrupted."""
+    give_up_s = patience_s(target)
     with locked(folder):
         run = read_run_json(folder)
         plan = check_plan(run["plan"])
@@ -71,7 +87,7 @@ def burn_in(
         ready = _preflight(driver, nodes, show) if preflight else nodes
         started = _start(driver, ready, show, plan.planned_s) if ready and not cancel() else []
         if started and not target.check:
-            _poll(driver, started, show, cancel, interval_s or poll_interval_s(plan.planned_s), plan.planned_s)
+            _poll(driver, started, show, cancel, interval_s or poll_interval_s(plan.planned_s), plan.planned_s, give_up_s)
             if cancel():
                 show.say(f"Stopping the load on {len(started)} nodes ({cancel.reason}).")
                 stop(driver, started)
@@ -114,10 +130,10 @@ def _start(driver: Driver, nodes: list[str], show: Show, planned_s: float) -> li
     return sorted(node for node, state in states.items() if state is HostState.OK)
 
 
-def _poll(driver: Driver, nodes: list[str], show: Show, cancel: Cancel, interval_s: float, planned_s: float) -> None:
+def _poll(driver: Driver, nodes: list[str], show: Show, cancel: Cancel, interval_s: float, planned_s: float, give_up_s: float) -> None:
     show.stage("Burn in")
     begun = monotonic_s()
-    watched = Watched(dict.fromkeys(nodes, "started"), dict.fromkeys(nodes, begun))
+    watched = Watched(dict.fromkeys(nodes, "started"), dict.fromkeys(nodes, begun), give_up_s)
     deadline = begun + planned_s * OVERTIME_FACTOR + OVERTIME_S
     while (waiting := watched.waiting()) and not cancel():
         looked = monotonic_s()
@@ -137,10 +153,10 @@ def _hear(driver: Driver, watched: Watched, result: PlayResult, show: Show) -> N
     for node, host in result.hosts.items():
         if host.state is HostState.OK and host.data.get("state"):
             watched.state[node], watched.heard_s[node] = parse(host.data).state, now
-        elif result.status == "finished" and now - watched.heard_s[node] > GIVE_UP_AFTER_S:
+        elif result.status == "finished" and now - watched.heard_s[node] > watched.give_up_s:
             watched.state[node] = "given up"
-            driver.note("poll", node, "unreachable", host.message or f"no answer for {GIVE_UP_AFTER_S:.0f} s")
-            show.say(f"{node} has not answered for {GIVE_UP_AFTER_S / 60:.0f} minutes; going on without it.")
+            driver.note("poll", node, "unreachable", host.message or f"no answer for {watched.give_up_s:.0f} s")
+            show.say(f"{node} has not answered for {now - watched.heard_s[node]:.0f} s; going on without it.")
 
 
 def stop(driver: Driver, nodes: list[str]) -> PlayResult | None:

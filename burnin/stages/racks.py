@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from burnin.adapters.ansible import HostState
 from burnin.adapters.cancel import Cancel
 from burnin.adapters.run_files import locked
-from burnin.stages.burn_in import PLAY_TIMEOUT_S, Show, conclude
+from burnin.stages.burn_in import GIVE_UP, PLAY_TIMEOUT_S, Show, conclude, patience_s
 from burnin.stages.burn_in import burn_in as burn_in_stage
 from burnin.stages.nodes import Driver, Target, resolve
 from burnin.stages.opening import Opened, open_run
@@ -22,6 +23,15 @@ def plan_of(hosts: Mapping[str, Mapping[str, Any]], asked: str | None) -> str:
     """The plan asked for, else the one that all nodes name, else the default."""
     named = {str(variables.get("burnin_run_plan", DEFAULT_PLAN)) for variables in hosts.values()}
     return asked or (named.pop() if len(named) == 1 else DEFAULT_PLAN)
+
+
+def with_patience(target: Target, hosts: Mapping[str, Mapping[str, Any]]) -> Target:
+    """The longest patience that a node's variables ask for, kept with the run so that a resume has it too."""
+    asked = [variables[GIVE_UP] for variables in hosts.values() if GIVE_UP in variables]
+    if GIVE_UP in target.variables or not asked:
+        return target
+    longest = max(patience_s(replace(target, variables={GIVE_UP: value})) for value in asked)
+    return replace(target, variables={**target.variables, GIVE_UP: longest})
 
 
 def go(
@@ -38,6 +48,7 @@ def go(
 ) -> tuple[Path, dict[str, Any]]:
     """Open a run and drive it; returns its folder and the verdict's document ({} in check mode)."""
     hosts = resolve(target)
+    target = with_patience(target, hosts)
     chosen = plan if not burn_in else plan_of(hosts, plan)
     opened = open_run(hosts, plan=chosen or DEFAULT_PLAN, runs=runs, policy_path=policy, source=target.source(), burn_in=burn_in)
     show.say(f"Run {opened.run_id}: {len(opened.nodes)} nodes, plan {opened.plan.name}, in {opened.folder}")

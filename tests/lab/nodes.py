@@ -268,7 +268,7 @@ def down(name: str) -> None:
 
 def _remove_groups(group: Path) -> None:
     for folder, _, _ in os.walk(group, topdown=False):
-        os.rmdir(folder)
+        Path(folder).rmdir()
 
 
 def inventory(lab: Lab) -> dict[str, object]:
