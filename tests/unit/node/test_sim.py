@@ -140,6 +140,15 @@ def test_noise_and_its_correlation_are_near_their_parameters() -> None:
     assert abs(statistics.correlation(first, other_start)) < 0.05
 
 
+def test_no_draw_makes_a_sound_part_a_fault() -> None:
+    parameters = model()
+    most_pct = parameters["sound_most_sigma"]["value"] * parameters["silicon_sigma_pct"]["value"]
+    off_pct = [abs(gpu.silicon - 1) * 100 for seed in range(200) for gpu in backend(seed, gpus=64).gpus]
+
+    assert max(off_pct) == pytest.approx(most_pct)
+    assert most_pct < 4
+
+
 def test_every_parameter_says_what_it_is() -> None:
     parameters = model()
     entries = [*((name, entry) for name, entry in parameters.items() if name != "tests"), *parameters["tests"].items()]
