@@ -22,7 +22,8 @@ from burnin.node.identity import identity
 from burnin.node.lock import hold_lock
 from burnin.node.ownership import FolderProblem, check_owner, open_folder
 from burnin.node.packing import pack
-from burnin.node.plan import Plan, PlanProblem, read_plan
+from burnin.node.plan import Plan, PlanProblem
+from burnin.node.plan_file import read_plan
 from burnin.node.records import Journal, drop_reserve, hold_reserve
 from burnin.node.runner import Runner
 from burnin.node.supervise import SuperviseProblem, start, status, stop

@@ -1,4 +1,4 @@
-"""A plan as the node reads it: checked whole before anything starts."""
+"""A plan as the node reads it: checked whole before anything starts. Pure; plan_file.py reads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import hashlib
 import json
 from dataclasses import dataclass
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any, List, Mapping, Sequence, Tuple
 
 from burnin.node.catalog import TESTS
@@ -107,18 +106,6 @@ def _step(index: int, raw: Any) -> Step:
         window_s=_number(f"{where}.window_s", raw.get("window_s"), 0.1, 24 * 3600),
         windows=int(_number(f"{where}.windows", raw.get("windows"), 1, 10_000, whole=True)),
     )
-
-
-def read_plan(path: Path) -> Plan:
-    """The plan in a file. Raises PlanProblem, also for a file that cannot be read."""
-    try:
-        data = path.read_bytes()
-    except OSError as problem:
-        raise PlanProblem(f"plan: cannot read {path} ({problem.strerror}); give a JSON file with schema {SCHEMA}") from None
-    try:
-        return parse_plan(data.decode("utf-8"))
-    except UnicodeDecodeError as problem:
-        raise PlanProblem(f"plan: {path} is no text ({problem.reason} at byte {problem.start}); expected JSON in UTF-8") from None
 
 
 def parse_plan(text: str) -> Plan:

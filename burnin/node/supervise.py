@@ -17,7 +17,7 @@ from typing import Any, Dict, List, Optional
 
 from burnin.node.lock import hold_lock, running_pid
 from burnin.node.ownership import check_owner
-from burnin.node.plan import read_plan
+from burnin.node.plan_file import read_plan
 from burnin.node.records import Journal, read_journal
 
 PROGRAM, LOG = "burnin-node.pyz", "agent.log"

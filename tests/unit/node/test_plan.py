@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from burnin.node.plan import PlanProblem, check_plan, parse_plan, read_plan
+from burnin.node.plan import PlanProblem, check_plan, parse_plan
+from burnin.node.plan_file import read_plan
 
 STEP = {"test": "gemm_bf16", "windows": 3, "window_s": 10}
 
