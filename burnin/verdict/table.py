@@ -74,7 +74,9 @@ def _check_header(content: bytes, where: str) -> None:
     try:
         header = next(csv.reader([line.decode("utf-8-sig").strip("\r")]), [])
     except (UnicodeDecodeError, csv.Error) as problem:
-        raise TableError(f"{where}: the header line is no UTF-8 text ({str(problem)[:80]}); save the table as CSV in UTF-8") from None
+        raise TableError(
+            f"{where}: the header line cannot be read as UTF-8 text ({str(problem)[:80]}); save the table as CSV in UTF-8"
+        ) from None
     if "\x00" in line.decode("utf-8", "replace"):
         raise TableError(f"{where}: holds zero bytes, as UTF-16 does; save the table as CSV in UTF-8")
     twice = [name for name, count in Counter(header).items() if count > 1]

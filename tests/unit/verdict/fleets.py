@@ -17,6 +17,7 @@ from burnin.verdict.windows import SCHEMA
 
 POLICY = default_policy()
 TEST = "gemm_bf16"
+NOTHING_TOLD = Health()
 STARTS = (1, 1, 1, 2, 2, 2)
 
 
@@ -43,7 +44,7 @@ class Gpu:
     sku: str | None = None
     serial: str | None = None
     max_operating_c: float | None = None
-    health: Health = Health()
+    health: Health = NOTHING_TOLD
     uuid: str | None = None
     judge_heat: bool = True
 
@@ -151,7 +152,9 @@ class Judged:
         return {self.verdict.outcome(Where("gpu", part.key)).value for part in left}
 
 
-def judged(gpus: Mapping[Any, Gpu] | Iterable[Gpu], *, policy: Policy = POLICY, reference: Mapping[str, float] | None = None, **more: Any) -> Judged:
+def judged(
+    gpus: Mapping[Any, Gpu] | Iterable[Gpu], *, policy: Policy = POLICY, reference: Mapping[str, float] | None = None, **more: Any
+) -> Judged:
     """The verdict on these GPUs."""
     return Judged(judge(evidence(gpus, **more), policy, reference))
 
@@ -159,5 +162,3 @@ def judged(gpus: Mapping[Any, Gpu] | Iterable[Gpu], *, policy: Policy = POLICY, 
 def limits(**changed: float) -> Policy:
     """The shipped policy with these limits changed."""
     return replace(POLICY, limits={**POLICY.limits, **{name: {**POLICY.limits[name], "value": value} for name, value in changed.items()}})
-
-

@@ -64,7 +64,11 @@ def test_a_wrong_result_counts_when_it_comes_again_on_another_seed(shows: dict[s
 
 
 def test_a_wrong_result_counts_in_windows_that_do_not() -> None:
-    shows = {"wrong": (1, 0, 0, 0, 0, 1), "steady": (False, True, True, True, True, True), "values": {TEST: (100, 100, 100, 100, 100, None)}}
+    shows = {
+        "wrong": (1, 0, 0, 0, 0, 1),
+        "steady": (False, True, True, True, True, True),
+        "values": {TEST: (100, 100, 100, 100, 100, None)},
+    }
 
     assert judged(but(fleet(), {ONE: shows})).gpu(*ONE) == "RMA"
 
@@ -72,4 +76,4 @@ def test_a_wrong_result_counts_in_windows_that_do_not() -> None:
 def test_no_number_of_checked_results_makes_up_for_two_wrong_ones() -> None:
     found = judged(but(fleet(), {ONE: {"wrong": (1, 0, 0, 1, 0, 0)}})).one(*ONE, "WRONG_RESULT")
 
-    assert (2.0, {"wrong": 2, "checked": 600, "seeds": 2}) == (found.value, found.evidence)
+    assert (found.value, found.evidence) == (2.0, {"wrong": 2, "checked": 600, "seeds": 2})

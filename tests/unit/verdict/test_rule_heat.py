@@ -26,7 +26,9 @@ def hot(temp_c: float | None, **more: object) -> dict[str, object]:
         pytest.param(hot(60.0, margin_c=-5.0), None, "PASS", id="so does a negative one"),
         pytest.param(hot(79.0, sku="V100-SXM2-16GB"), 4.0, "REVIEW", id="the SKU's limit stands in"),
         pytest.param(hot(78.0, sku="V100-SXM2-16GB"), 5.0, "PASS", id="exactly 5 C from the SKU's limit"),
-        pytest.param(hot(79.0, sku="V100-SXM2-16GB", margin_c=20.0), 20.0, "PASS", id="the device's own margin comes before the SKU's limit"),
+        pytest.param(
+            hot(79.0, sku="V100-SXM2-16GB", margin_c=20.0), 20.0, "PASS", id="the device's own margin comes before the SKU's limit"
+        ),
     ],
 )
 def test_the_margin_to_the_maximum_operating_temperature(shows: dict[str, object], margin: float | None, expected: str) -> None:

@@ -34,7 +34,15 @@ def test_three_quarters_of_a_small_node_make_it_slow(values: tuple[float, ...], 
 
 @pytest.mark.parametrize(
     ("count", "size", "expected"),
-    [(2, 2, {"NODE_SLOW": "FAIL"}), (1, 1, {}), (1, 2, {}), (4, 5, {"NODE_SLOW": "FAIL"}), (3, 5, {}), (5, 6, {"NODE_SLOW": "FAIL"}), (4, 6, {})],
+    [
+        (2, 2, {"NODE_SLOW": "FAIL"}),
+        (1, 1, {}),
+        (1, 2, {}),
+        (4, 5, {"NODE_SLOW": "FAIL"}),
+        (3, 5, {}),
+        (5, 6, {"NODE_SLOW": "FAIL"}),
+        (4, 6, {}),
+    ],
 )
 def test_the_share_of_a_node_is_rounded_up_and_at_least_two(count: int, size: int, expected: dict[str, str]) -> None:
     found = judged(but(pool(nodes=20, gpus=size), slow("n0", (94.0,) * count)))
@@ -135,7 +143,9 @@ def of_sku(value: float, sku: str | None = "H100-SXM5-80GB") -> Fleet:
     return fleet(values={TEST: value}, sku=sku)
 
 
-@pytest.mark.parametrize(("value", "expected"), [(619.9, {"ENVIRONMENT_SUSPECT": "FAIL"}), (620.0, {})], ids=["under the floor", "on the floor"])
+@pytest.mark.parametrize(
+    ("value", "expected"), [(619.9, {"ENVIRONMENT_SUSPECT": "FAIL"}), (620.0, {})], ids=["under the floor", "on the floor"]
+)
 def test_a_fleet_under_its_sanity_floor_is_no_pile_of_bad_parts(value: float, expected: dict[str, str]) -> None:
     found = judged(but(of_sku(value), {("n0", 0): {"values": {TEST: value / 2}}}))
 
@@ -156,9 +166,7 @@ def test_the_floor_of_one_test_does_not_touch_another() -> None:
 
 
 def test_the_floor_holds_the_fleets_own_median_also_beside_a_reference() -> None:
-    found = judged(
-        fleet(nodes=2, values={TEST: 600.0}, sku="H100-SXM5-80GB"), reference={"h100/sw1/gemm_bf16": 730.0}
-    )
+    found = judged(fleet(nodes=2, values={TEST: 600.0}, sku="H100-SXM5-80GB"), reference={"h100/sw1/gemm_bf16": 730.0})
 
     assert set(found.counts()) == {"RETEST"}
     assert found.fleet("ENVIRONMENT_SUSPECT").value == 600.0

@@ -161,7 +161,7 @@ def test_a_large_cohort_is_its_own_yardstick_also_beside_a_reference() -> None:
 
 @pytest.mark.parametrize("median", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_reference_that_is_no_number_is_refused(median: float) -> None:
-    with pytest.raises(RunFolderError, match="reference.*expected a positive number"):
+    with pytest.raises(RunFolderError, match=r"reference.*expected a positive number"):
         judged(fleet(), reference={"h100/sw1/gemm_bf16": median})
 
 
@@ -191,7 +191,9 @@ def test_gpus_of_another_kind_are_not_compared() -> None:
         pytest.param({"thermal": (0.2,), "power_w": 500.0, "sm_clock_mhz": 1400.0}, "heat", id="heat comes before power"),
         pytest.param({"sw_thermal": 0.2}, "heat", id="a software thermal reason"),
         pytest.param({"temp_c": 83.0, "max_operating_c": 87.0}, "heat", id="4 C from its limit"),
-        pytest.param({"temp_c": 82.0, "max_operating_c": 87.0, "sm_clock_mhz": 1500.0}, "silicon", id="exactly 5 C from its limit is not hot"),
+        pytest.param(
+            {"temp_c": 82.0, "max_operating_c": 87.0, "sm_clock_mhz": 1500.0}, "silicon", id="exactly 5 C from its limit is not hot"
+        ),
         pytest.param({"power_w": 692.9, "sm_clock_mhz": 1500.0}, "power", id="1.01 % less power"),
         pytest.param({"power_w": 693.0, "sm_clock_mhz": 1500.0}, "silicon", id="exactly 1 % less power"),
         pytest.param({"sm_clock_mhz": 1600.0}, "silicon", id="low clock at full power"),

