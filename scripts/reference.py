@@ -1,7 +1,7 @@
 """Make docs/reference.md: the commands, variables, limits, SKUs and finding codes, from the code and data themselves.
 
-    python scripts/reference.py           write it
-    python scripts/reference.py --check   exit 1 when it is not what the code says (tests/unit/test_reference.py does this)
+python scripts/reference.py           write it
+python scripts/reference.py --check   exit 1 when it is not what the code says (tests/unit/test_reference.py does this)
 """
 
 from __future__ import annotations
@@ -39,7 +39,13 @@ def commands() -> list[str]:
 
 def variables() -> list[str]:
     """The inventory contract and the inputs of every role."""
-    lines = ["## Variables", "", "### Of the inventory", "", *table(("variable", "meaning"), [(f"`{name}`", text) for name, text in SITE_VARIABLES.items()])]
+    lines = [
+        "## Variables",
+        "",
+        "### Of the inventory",
+        "",
+        *table(("variable", "meaning"), [(f"`{name}`", text) for name, text in SITE_VARIABLES.items()]),
+    ]
     for spec in sorted((ROOT / "roles").glob("*/meta/argument_specs.yml")):
         options = yaml.safe_load(spec.read_text(encoding="utf-8"))["argument_specs"]["main"]["options"]
         rows = [(f"`{name}`", f"`{option.get('default', 'required')!r}`", option["description"]) for name, option in options.items()]
@@ -51,10 +57,18 @@ def limits() -> list[str]:
     """Every limit of judgement, with why and source."""
     policy = default_policy()
     rows = [(f"`{name}`", f"{entry['value']:g}", entry["unit"], entry["why"], entry["source"]) for name, entry in policy.limits.items()]
-    lines = ["## Limits of judgement", "", "A site changes them with `--policy FILE`.", "", *table(("limit", "value", "unit", "why", "source"), rows)]
+    lines = [
+        "## Limits of judgement",
+        "",
+        "A site changes them with `--policy FILE`.",
+        "",
+        *table(("limit", "value", "unit", "why", "source"), rows),
+    ]
     skus = []
     for name, sku in policy.skus.items():
-        shown = {key: entry for key, entry in sku.items() if key != "floors"} | {f"floor of {test}": entry for test, entry in sku.get("floors", {}).items()}
+        shown = {key: entry for key, entry in sku.items() if key != "floors"} | {
+            f"floor of {test}": entry for test, entry in sku.get("floors", {}).items()
+        }
         skus += [(name, key, entry["value"], entry["unit"], entry["why"], entry["source"]) for key, entry in shown.items()]
     return [*lines, "## SKUs", "", *table(("SKU", "what", "value", "unit", "why", "source"), skus)]
 

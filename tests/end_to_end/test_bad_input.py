@@ -76,7 +76,9 @@ def test_a_label_that_yaml_turned_into_a_number(tmp_path: Path, written: str, fo
     refused(burnin("run", "-i", "hosts.yml", cwd=tmp_path), "burnin_rack of n1", found, "quotes", cwd=tmp_path)
 
 
-@pytest.mark.parametrize("host", ["'a/b'", "'../../etc/x'", "'-dash'", '"bell\\u0007"'], ids=["a slash", "a path", "an option", "a control character"])
+@pytest.mark.parametrize(
+    "host", ["'a/b'", "'../../etc/x'", "'-dash'", '"bell\\u0007"'], ids=["a slash", "a path", "an option", "a control character"]
+)
 def test_a_host_name_that_cannot_be_used(tmp_path: Path, host: str) -> None:
     inventory(tmp_path, HOST.format(host=host, extra=""))
 

@@ -46,7 +46,9 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
         folder.mkdir()
     environment = {"PATH": os.environ["PATH"], "HOME": str(home), "TMPDIR": str(temp), "LANG": "C.UTF-8"}
     begun = time.monotonic()
-    done = subprocess.run([str(BURNIN), "demo", "--out", str(out)], cwd=elsewhere, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        [str(BURNIN), "demo", "--out", str(out)], cwd=elsewhere, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
     folders = [path for path in out.iterdir() if not path.name.startswith(".")] if out.exists() else []
     assert len(folders) == 1, done.stderr
     return Demo(done.returncode, done.stdout, done.stderr, time.monotonic() - begun, folders[0], home, elsewhere)
@@ -118,7 +120,9 @@ def test_it_takes_a_minute_at_most(demo: Demo) -> None:
 
 def test_the_verdict_is_a_pure_function_of_the_folder(demo: Demo) -> None:
     before = (demo.folder / "verdict.json").read_bytes()
-    again = subprocess.run([str(BURNIN), "verdict", str(demo.folder), "--json"], capture_output=True, check=False, env={**os.environ, "PYTHONHASHSEED": "7"})
+    again = subprocess.run(
+        [str(BURNIN), "verdict", str(demo.folder), "--json"], capture_output=True, check=False, env={**os.environ, "PYTHONHASHSEED": "7"}
+    )
 
     assert again.returncode == 10
     assert again.stdout == before == (demo.folder / "verdict.json").read_bytes()

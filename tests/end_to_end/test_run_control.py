@@ -199,9 +199,14 @@ def test_odd_host_names_each_have_a_folder_of_their_own(rack: Rack) -> None:
     names = ["2001:db8::17", "GPU-01", "gpu-01", "gpu node-01", "Ünï-01", "<b>n", "=1+1"]
     shared = yaml.safe_load((rack.base / "hosts.yml").read_text(encoding="utf-8"))["gpu_nodes"]["vars"]
     shared["burnin_run_sim_gpus"], shared["burnin_expected_gpus"] = 2, 2
-    hosts = {name: {"burnin_run_root": f"{rack.base}/rack/{number}/var", "ansible_remote_tmp": f"{rack.base}/rack/{number}/tmp"} for number, name in enumerate(names)}
+    hosts = {
+        name: {"burnin_run_root": f"{rack.base}/rack/{number}/var", "ansible_remote_tmp": f"{rack.base}/rack/{number}/tmp"}
+        for number, name in enumerate(names)
+    }
     shared["burnin_run_sim_compress"] = 0
-    (rack.base / "hosts.yml").write_text(yaml.safe_dump({"gpu_nodes": {"vars": shared, "hosts": hosts}}, allow_unicode=True), encoding="utf-8")
+    (rack.base / "hosts.yml").write_text(
+        yaml.safe_dump({"gpu_nodes": {"vars": shared, "hosts": hosts}}, allow_unicode=True), encoding="utf-8"
+    )
 
     done = rack.call("run", "-i", "hosts.yml", "--plan", "plan.yaml", "--json")
     assert done.returncode in (0, 11), done.stderr

@@ -13,9 +13,11 @@ POLICY = default_policy()
 
 
 def test_a_node_as_a_site_writes_it() -> None:
-    node = node_of("gpu-01", {"burnin_sku": "H100-SXM5-80GB", "burnin_rack": "07", "burnin_position": "3", "ansible_host": "x"}, "gpu-01", POLICY)
+    node = node_of(
+        "gpu-01", {"burnin_sku": "H100-SXM5-80GB", "burnin_rack": "07", "burnin_position": "3", "ansible_host": "x"}, "gpu-01", POLICY
+    )
 
-    assert ("07", 3, 8) == (node.rack, node.position, node.expected_gpus)
+    assert (node.rack, node.position, node.expected_gpus) == ("07", 3, 8)
 
 
 def test_a_site_may_expect_another_count_than_the_sku() -> None:
@@ -26,7 +28,9 @@ def test_without_an_expectation_nothing_is_made_up() -> None:
     assert node_of("n", {}, "n", POLICY).expected_gpus is None
 
 
-@pytest.mark.parametrize("value", [7, 1.2, 42798, True, ["A1"]], ids=["07 read as 7", "1.20 read as 1.2", "an octal serial", "yes read as true", "a list"])
+@pytest.mark.parametrize(
+    "value", [7, 1.2, 42798, True, ["A1"]], ids=["07 read as 7", "1.20 read as 1.2", "an octal serial", "yes read as true", "a list"]
+)
 def test_a_label_that_yaml_turned_into_another_thing_is_refused(value: object) -> None:
     with pytest.raises(InventoryError, match=r"burnin_rack of gpu-01: found .*quotes"):
         node_of("gpu-01", {"burnin_rack": value}, "gpu-01", POLICY)

@@ -46,7 +46,7 @@ def test_the_acceptance_plan_is_30_minutes_of_full_load_and_two_short_restarts()
     ],
 )
 def test_what_is_wrong_in_a_plan_is_named(text: str, told: str) -> None:
-    with pytest.raises(PlanError, match="mine.yaml") as refused:
+    with pytest.raises(PlanError, match=r"mine\.yaml") as refused:
         plans.parse(text, "mine.yaml")
 
     assert told in str(refused.value)
