@@ -19,6 +19,8 @@ from burnin.inventory import GROUP, check_variables
 Watch = Callable[[Event], None]
 FORKS = 32
 MARGIN_S = 60
+# A look is repeated anyway: a node that is silent costs the others one connection timeout a look, not three (ansible.cfg retries).
+ONE_TRY = {"ANSIBLE_SSH_RETRIES": "0"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ class Driver:
             check=self.target.check,
             ansible_args=self.target.ansible_args,
             work_base=self.target.work_base,
-            envvars={},
+            envvars=ONE_TRY if stage == "poll" else {},
         )
         result = play(request, on_event=self.watch, cancelled=(lambda: False) if deaf else self.cancel)
         if result.status == "broken":
