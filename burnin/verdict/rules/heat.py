@@ -54,29 +54,37 @@ class _Slots:
     def __init__(self, case: Case) -> None:
         numbers: dict[Slot, list[float]] = defaultdict(list)
         self._mine: dict[tuple[Slot, str], list[float]] = defaultdict(list)
+        self._known: dict[tuple[Slot, str], tuple[int, float | None]] = {}
         for one in case.measured:
             slot, temp = self._slot(one), one.state["temp_c"]
             if slot is not None and temp is not None and one.part.node is not None:
                 numbers[slot].append(temp)
                 self._mine[(slot, one.part.node)].append(temp)
-        self._peers = {slot: Peers(temps) for slot, temps in numbers.items()}
+        self._temps = {slot: Peers(temps) for slot, temps in numbers.items()}
 
     @staticmethod
     def _slot(one: Measured) -> Slot | None:
         return None if one.part.slot is None else (one.part.kin, one.part.slot, one.cohort.test)
 
-    def of(self, one: Measured) -> tuple[Peers, list[float]]:
-        """All temperatures of its slot, and those of its own node among them. Nothing where slot or node is not known."""
-        slot = self._slot(one)
-        if slot is None or one.part.node is None:
-            return Peers(()), []
-        return self._peers[slot], self._mine[(slot, one.part.node)]
+    def peers(self, one: Measured) -> tuple[int, float | None]:
+        """How many peers it has, and their median. None where slot or node is not known. Once per node, for a table may call all one node."""
+        slot, node = self._slot(one), one.part.node
+        if slot is None or node is None:
+            return 0, None
+        if (slot, node) not in self._known:
+            temps, mine = self._temps[slot], self._mine[(slot, node)]
+            self._known[(slot, node)] = len(temps) - len(mine), temps.median_without(mine)
+        return self._known[(slot, node)]
+
+    def sigma(self, one: Measured, middle: float) -> float:
+        """The robust sigma of its peers, which it must have."""
+        slot, node = self._slot(one), one.part.node
+        return 0.0 if slot is None or node is None else self._temps[slot].sigma_without(self._mine[(slot, node)], middle)
 
 
 def _temperature(case: Case, one: Measured, temp: float, slots: _Slots) -> Finding:
     policy, margin = case.policy, margin_c(case, one)
-    peers, mine = slots.of(one)
-    count, middle = len(peers) - len(mine), peers.median_without(mine)
+    count, middle = slots.peers(one)
     enough = count >= policy.count("heat_slot_least_peers") and middle is not None
     facts = {
         "test": one.cohort.test, "value": temp, "unit": "C", "windows": one.windows, "cohort": one.cohort.name,
@@ -89,7 +97,7 @@ def _temperature(case: Case, one: Measured, temp: float, slots: _Slots) -> Findi
     if enough and middle is not None:
         excess = temp - middle
         if policy.exceeds(excess, "heat_slot_excess_c"):
-            sigma = max(policy.limit("heat_slot_sigma_floor_c"), peers.sigma_without(mine, middle))
+            sigma = max(policy.limit("heat_slot_sigma_floor_c"), slots.sigma(one, middle))
             if policy.exceeds(excess / sigma, "heat_slot_robust_z"):
                 why = f"{temp:.1f} C steady, {excess:.1f} C over the {count} GPUs in slot {one.part.slot} of other nodes."
                 return finding("HEAT_OVER_SLOT_PEERS", Outcome.REVIEW, why, cause="heat", **facts)
