@@ -6,6 +6,7 @@ BurninError                 12  we broke, unless a branch says otherwise
 │   ├── PlanError               the plan of a burn-in
 │   ├── PolicyError             the policy file
 │   ├── TableError              a --table file or its --columns
+│   ├── StackError              the stack file, or a distro or SKU it cannot be resolved for
 │   └── RunFolderError          a run that is not there or is no run
 ├── Unfinished              11  stopped by a person, or out of time
 └── BrokenError             12  a fault of our own: a handler that raised, Ansible that would not start
@@ -42,6 +43,10 @@ class PolicyError(UsageError):
 
 class TableError(UsageError):
     """A table of measurements that cannot be read."""
+
+
+class StackError(UsageError):
+    """A stack that cannot be used, or cannot be resolved for what was asked."""
 
 
 class RunFolderError(UsageError):
