@@ -25,7 +25,7 @@ import pexpect
 from ansible_runner import AnsibleRunnerException, Runner, RunnerConfig
 
 from burnin.adapters import processes
-from burnin.adapters.ansible_env import Workplace, environment, program, workplace
+from burnin.adapters.ansible_env import Workplace, environment, program, remove_leavings, workplace
 from burnin.adapters.inventory import Inventory, inventory_sources, list_hosts
 from burnin.adapters.ledger import CONTROLLER, Event, HostResult, HostState, Ledger
 from burnin.errors import BrokenError, InventoryError, UsageError
@@ -104,12 +104,12 @@ def play(
                 rc, fault = _run(request, sources, place, watch)
             finally:
                 # The masters of ssh outlive their play by design; theirs is the socket in a folder that is about to go.
-                left = processes.end(place.mark, naming="" if watch.cut_short else str(place.sockets))
+                watch.end(naming="" if watch.cut_short else str(place.sockets))
         if watch.guard.error is not None:
             raise BrokenError(
                 f"{request.playbook}: a handler of ours failed: {watch.guard.error!r}; the play was ended"
             ) from watch.guard.error
-        return _result(watch, rc, [*fault, *(f"process {number} would not die" for number in left)], interrupted())
+        return _result(watch, rc, [*fault, *(f"process {number} would not die" for number in sorted(watch.left))], interrupted())
 
 
 class _Guard:
@@ -135,6 +135,7 @@ class _Watch:
         self.ledger = Ledger(request.hosts, request.secrets)
         self.guard = _Guard()
         self.mark = ""
+        self.left: frozenset[int] = frozenset()
         self.reason: Status | None = None
         self.ended = False  # ansible-playbook ended by itself
         self._on_event, self._cancelled = on_event, cancelled
@@ -161,8 +162,14 @@ class _Watch:
             if self.guard.error is not None:
                 self.reason = "broken"
         if self.reason is not None:
-            processes.end(self.mark)
+            self.end()
         return self.reason is not None
+
+    def end(self, *, naming: str = "") -> None:
+        """No process of the play is left, and nothing that those which were killed could not clean up. `naming`: only these."""
+        ended = processes.end(self.mark, naming=naming)
+        self.left = ended.left
+        remove_leavings(ended.numbers)
 
     def _why(self) -> Status | None:
         if self._cancelled():

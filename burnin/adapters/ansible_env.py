@@ -13,7 +13,7 @@ import shutil
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from burnin.errors import BrokenError
 
 PREFIX = "bi-"
 MARK = "BURNIN_PLAY"
+LOCAL_REMOTE_TEMP = Path("~/.ansible/tmp")  # Ansible's default remote_tmp, which for a local connection is here
 MIN_FREE_BYTES = 16 << 20
 # A Unix socket's path has at most 104 (macOS) or 108 bytes; ssh adds 28 to the folder (a name of Ansible's, a suffix of its own).
 MAX_SOCKET_FOLDER_BYTES = 64
@@ -95,6 +96,13 @@ def environment(place: Workplace, project: Path, extra: Mapping[str, str]) -> di
         MARK: place.ident,
     }
     return kept | _utf8(kept) | ours
+
+
+def remove_leavings(killed: Iterable[int]) -> None:
+    """A worker that was killed on a local connection left its task's arguments in the folder named for it; secrets among them (B48)."""
+    for number in killed:
+        for folder in LOCAL_REMOTE_TEMP.expanduser().glob(f"ansible-tmp-*-{number}-*"):
+            _remove(folder)
 
 
 def program(name: str) -> Path:

@@ -113,7 +113,9 @@ def _parse(text: str, group: str, named: str, warnings: tuple[str, ...]) -> Inve
     except ValueError as error:
         raise BrokenError(f"{named}: ansible-inventory gave no JSON: {error}") from error
     variables = document.pop("_meta", {}).get("hostvars", {})
-    members = {name: _members(document, name, frozenset()) for name in document}
+    # A group without hosts stands only among the children of another.
+    known = set(document) | {child for entry in document.values() for child in entry.get("children", [])}
+    members = {name: _members(document, name, frozenset()) for name in sorted(known)}
     hosts = {host: dict(variables.get(host, {})) for host in sorted(members.get(group, ()))}
     for host in hosts:
         check_host_name(host)

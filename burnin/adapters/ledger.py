@@ -14,11 +14,12 @@ from enum import StrEnum
 
 MAX_MESSAGE_CHARACTERS = 2000
 MAX_DETAIL_CHARACTERS = 1000
-NOTES_KEPT = 20
+NOTES_KEPT = 3
 SCRUBBED = "***"
 CONTROLLER = "localhost"  # the opening play of each playbook runs there; it is no stranger
 ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
+IS_ERROR = re.compile(r"\[ERROR\]|ERROR!|: error: ")
 ENDINGS = {
     "runner_on_ok": "ok",
     "runner_on_failed": "failed",
@@ -115,6 +116,7 @@ class Ledger:
         self._stats: Mapping[str, Mapping[str, int]] | None = None
         self._given_up: set[str] = set()
         self._matched_nobody: list[str] = []
+        self._errors: deque[str] = deque(maxlen=NOTES_KEPT)
         self._notes: deque[str] = deque(maxlen=NOTES_KEPT)
 
     @property
@@ -154,14 +156,12 @@ class Ledger:
             said.append(f"{CONTROLLER}: {controller.failed}: {controller.message}")
         if self._matched_nobody:
             said.append(f"no host matched {', '.join(self._matched_nobody)}")
-        errors = [note for note in self._notes if "ERROR" in note] or list(self._notes)
-        if not self.has_stats or not said:
-            said += errors[-3:]
+        said += self._errors or ([] if self.has_stats else self._notes)
         return self.scrub.text("; ".join(said), MAX_DETAIL_CHARACTERS)
 
     def _note(self, text: str) -> None:
         if line := self.scrub.text(text, MAX_DETAIL_CHARACTERS):
-            self._notes.append(line)
+            (self._errors if IS_ERROR.search(line) else self._notes).append(line)
 
     def _step(self, kind: str, name: str, data: Mapping[str, object]) -> Event | None:
         host = self._hosts.setdefault(name, _Host())

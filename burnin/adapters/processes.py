@@ -11,6 +11,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 PROC = Path("/proc")
@@ -22,8 +23,16 @@ MAX_ROUNDS = 50
 Process = tuple[int, int]
 
 
-def end(mark: str, *, naming: str = "") -> tuple[int, ...]:
-    """Kill every process with `mark` (NAME=value) in its environment, and their children; the numbers of those that would not die.
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Process numbers: all that were to end, and those of them that would not."""
+
+    numbers: frozenset[int]
+    left: frozenset[int]
+
+
+def end(mark: str, *, naming: str = "") -> Ended:
+    """Kill every process with `mark` (NAME=value) in its environment, and their children.
 
     `naming`: only those whose command line holds this text. All are stopped first, so that none can start another while we look.
     """
@@ -40,7 +49,7 @@ def end(mark: str, *, naming: str = "") -> tuple[int, ...]:
     deadline = time.monotonic() + SETTLE_S
     while (left := {process for process in doomed if _alive(process)}) and time.monotonic() < deadline:
         time.sleep(STEP_S)
-    return tuple(sorted(number for number, _ in left))
+    return Ended(frozenset(number for number, _ in doomed), frozenset(number for number, _ in left))
 
 
 def find(mark: str, *, naming: str = "") -> set[Process]:
