@@ -129,6 +129,14 @@ def act(module):
     return bool(answer.pop("changed", False)), answer
 
 
+def would_change(module):
+    """Whether a start or stop has something to do: a run that is complete is not begun again, one that is not running is not stopped."""
+    if not os.path.exists(os.path.join(module.params["run_dir"], PROGRAM)):
+        return module.params["action"] == "start"
+    state = call(module, ["status", "--run-dir", module.params["run_dir"]]).get("state")
+    return state not in ("running", "finished") if module.params["action"] == "start" else state == "running"
+
+
 def main():
     """Ansible's entry."""
     module = AnsibleModule(
@@ -149,7 +157,9 @@ def main():
             msg="Python %d.%d on this node is too old; burnin needs 3.9 or later: set ansible_python_interpreter" % sys.version_info[:2]
         )
     if module.check_mode and module.params["action"] in ("start", "stop"):
-        module.exit_json(changed=True, burnin={"state": "unchanged in check mode"})
+        module.exit_json(changed=would_change(module), burnin={"state": "unchanged in check mode"})
+    if module.check_mode and module.params["action"] == "pack":  # a virgin node has nothing to pack; the fetch that follows is skipped
+        module.exit_json(changed=False, burnin={"state": "unchanged in check mode"})
     if module.params["action"] in ("status", "stop") and not os.path.exists(os.path.join(module.params["run_dir"], PROGRAM)):
         module.exit_json(changed=False, burnin={"state": "absent"})
     changed, answer = act(module)
