@@ -16,7 +16,9 @@ def project() -> Path:
     for candidate in (package.parent, package / "_project"):
         if (candidate / "playbooks").is_dir() and (candidate / "ansible.cfg").is_file():
             return candidate
-    raise BrokenError(f"{package}: no playbooks beside the package or in it; install burnin from its repository (make .venv) or from its wheel")
+    raise BrokenError(
+        f"{package}: no playbooks beside the package or in it; install burnin from its repository (make .venv) or from its wheel"
+    )
 
 
 def role_variables(root: Path) -> dict[str, list[str]]:
@@ -24,5 +26,7 @@ def role_variables(root: Path) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for spec in sorted((root / "roles").glob("*/meta/argument_specs.yml")):
         document = yaml.safe_load(spec.read_text(encoding="utf-8"))
-        found[spec.parent.parent.name] = sorted({name for entry in document["argument_specs"].values() for name in entry.get("options", {})})
+        found[spec.parent.parent.name] = sorted(
+            {name for entry in document["argument_specs"].values() for name in entry.get("options", {})}
+        )
     return found

@@ -73,14 +73,22 @@ def locked(folder: Path) -> Iterator[None]:
 def find_run(run: str | None, runs: Path) -> Path:
     """The run folder by path or run id; the newest under `runs` when none is given."""
     if run is None:
-        known = sorted(path for path in runs.glob("*") if RUN_ID.fullmatch(path.name) and (path / "run.json").is_file()) if runs.is_dir() else []
+        known = (
+            sorted(path for path in runs.glob("*") if RUN_ID.fullmatch(path.name) and (path / "run.json").is_file())
+            if runs.is_dir()
+            else []
+        )
         if not known:
-            raise RunFolderError(f"{runs}: holds no run; expected folders like 20260101T120000Z-a1b2c3; start one with `burnin run -i INVENTORY`")
+            raise RunFolderError(
+                f"{runs}: holds no run; expected folders like 20260101T120000Z-a1b2c3; start one with `burnin run -i INVENTORY`"
+            )
         return known[-1].resolve()
     for candidate in (Path(run), runs / run):
         if (candidate / "run.json").is_file():
             return candidate.resolve()
-    raise RunFolderError(f"{run}: is no run folder (no run.json in it) and no run id under {runs}; `burnin status` without RUN takes the newest")
+    raise RunFolderError(
+        f"{run}: is no run folder (no run.json in it) and no run id under {runs}; `burnin status` without RUN takes the newest"
+    )
 
 
 def read_run_json(folder: Path) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from statistics import median
 
 from burnin.verdict.measure import MAD_TO_SIGMA
 
-
 FEW = 16  # numbers that are quicker struck out one by one
 
 
