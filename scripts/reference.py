@@ -34,6 +34,10 @@ def commands() -> list[str]:
         assert command.callback is not None
         name = command.name or command.callback.__name__
         rows.append((f"`burnin {name}`", (command.callback.__doc__ or "").strip().splitlines()[0]))
+    for group in app.registered_groups:
+        for command in group.typer_instance.registered_commands if group.typer_instance else ():
+            assert command.callback is not None
+            rows.append((f"`burnin {group.name} {command.callback.__name__}`", (command.callback.__doc__ or "").strip().splitlines()[0]))
     return ["## Commands", "", "`burnin VERB --help` says what each takes.", "", *table(("command", "what it does"), rows)]
 
 

@@ -9,6 +9,7 @@ from functools import cache
 
 from burnin.errors import StackError
 from burnin.stack.compat import load
+from burnin.stack.model import ARCHES
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,26 @@ def known() -> Mapping[str, Hardware]:
             confidence=next(one for one in ("low", "medium", "high") if one in doubts),
         )
     return found
+
+
+# Asked about without a SKU: any flavour and architecture, and nothing that only some GPUs need.
+ANY = Hardware(
+    sku="",
+    generation="",
+    flavours=("open", "proprietary"),
+    arches=ARCHES,
+    pci_ids=(),
+    nvswitch=False,
+    nvlink5=False,
+    imex=False,
+    first_branch=0,
+    last_branch=None,
+    first_cuda="",
+    last_cuda="",
+    why="no SKU was named",
+    source="burnin/stack/hardware.py",
+    confidence="low",
+)
 
 
 def hardware(sku: str) -> Hardware:

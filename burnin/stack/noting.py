@@ -39,6 +39,8 @@ def notes(ask: Ask, repositories: tuple[Repository, ...]) -> Iterator[Note]:
     if not ask.hardware.has_gpu:
         yield Note("NO_GPU", f"{ask.hardware.sku} has no GPU: no driver, CUDA, NCCL or DCGM.")
         return
+    if not ask.hardware.sku:
+        yield Note("SKU_UNKNOWN", "No SKU was named, so fabric manager, NSCQ, NVSDM, NVLSM and IMEX are not in this list.")
     yield from _doubts(ask)
     if ask.distro.sqv and ask.distro.key == "cuda-apt":
         yield Note(
