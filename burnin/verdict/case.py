@@ -29,14 +29,14 @@ class Case:
     """Evidence, limits and what earlier rules settled.
 
     `shared`: part key -> test -> (outcome, sentence, cause) of a fault that it shares with its neighbours; no RMA and no pass in that test.
-    `hot`: keys of the parts that a heat rule named.
+    `hot`: part key and test of what a heat rule named.
     """
 
     evidence: Evidence
     policy: Policy
     measured: tuple[Measured, ...] = ()
     shared: Shared = field(default_factory=dict)
-    hot: frozenset[str] = frozenset()
+    hot: frozenset[tuple[str, str | None]] = frozenset()
 
 
 def finding(code: str, outcome: Outcome, why: str, **facts: Any) -> Finding:

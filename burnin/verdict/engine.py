@@ -54,7 +54,7 @@ def judge(evidence: Evidence, policy: Policy, reference: Mapping[str, float] | N
     slow_found, slow = shared.judge(case)
     hot_found, hot = slowdown.judge(case)
     hot_found += heat.judge(case)
-    named_hot = frozenset(where.key for where, what in hot_found if where.kind == "gpu" and what.code in HOT_CODES)
+    named_hot = frozenset((where.key, what.test) for where, what in hot_found if where.kind == "gpu" and what.code in HOT_CODES)
     # Heat comes first among causes (rule 4), and a shared heat is never milder than a shared slowness.
     under = {key: {**slow.get(key, {}), **hot.get(key, {})} for key in sorted(slow.keys() | hot.keys())}
     case = Case(evidence, policy, measured, under, named_hot)

@@ -80,7 +80,7 @@ def cause(case: Case, one: Measured) -> str:
     margin = margin_c(case, one)
     thermal = max(state["hw_thermal_fraction"] or 0.0, state["sw_thermal_fraction"] or 0.0)
     if (
-        one.part.key in case.hot
+        (one.part.key, cohort.test) in case.hot
         or thermal > policy.limit("thermal_fraction_pct") / 100
         or (margin is not None and policy.falls_short(margin, "heat_margin_c"))
     ):

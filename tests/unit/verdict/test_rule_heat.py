@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from unit.verdict.fleets import STARTS, TEST, Fleet, Gpu, but, each, fleet, judged
+from unit.verdict.fleets import STARTS, TEST, Fleet, Gpu, but, each, fleet, judged, limits
 
 ONE = ("n0", 3)
 
@@ -18,7 +18,7 @@ def hot(temp_c: float | None, **more: object) -> dict[str, object]:
     [
         pytest.param(hot(82.1, max_operating_c=87.0), 4.9, "REVIEW", id="4.9 C from the device's limit"),
         pytest.param(hot(82.0, max_operating_c=87.0), 5.0, "PASS", id="exactly 5 C from it"),
-        pytest.param(hot(82.1, max_operating_c=87.1), 5.0, "PASS", id="exactly 5 C, which floats put below"),
+        pytest.param(hot(82.1, max_operating_c=87.1), 5.0, "PASS", id="exactly 5 C, in tenths"),
         pytest.param(hot(90.0, max_operating_c=87.0), -3.0, "REVIEW", id="over its limit"),
         pytest.param(hot(60.0, margin_c=4.9), 4.9, "REVIEW", id="the device tells a margin of 4.9"),
         pytest.param(hot(60.0, margin_c=5.0), 5.0, "PASS", id="the device tells a margin of 5"),
@@ -39,6 +39,18 @@ def test_the_margin_to_the_maximum_operating_temperature(shows: dict[str, object
 
     assert found.gpu(*ONE) == expected
     assert told == (margin if margin is None else pytest.approx(margin))
+
+
+def test_exactly_the_limit_is_not_less_where_floats_make_it_so() -> None:
+    """87.0 - 85.9 is 1.0999999999999943."""
+    found = judged(but(fleet(temp_c=80.0), {ONE: hot(85.9, max_operating_c=87.0)}), policy=limits(heat_margin_c=1.1))
+
+    assert found.gpu(*ONE) == "PASS"
+
+
+@pytest.mark.parametrize(("base", "expected"), [(60.4, "PASS"), (60.3, "REVIEW")], ids=["exactly 8 C, which floats put above", "8.1 C"])
+def test_exactly_eight_degrees_are_not_more_where_floats_make_it_so(base: float, expected: str) -> None:
+    assert judged(but(fleet(nodes=10, temp_c=base), {ONE: hot(68.4)})).gpu(*ONE) == expected
 
 
 def slots(offsets: tuple[float, ...] = (0, 11, 0, 11, 0, 11, 0, 11), nodes: int = 10) -> Fleet:

@@ -103,7 +103,7 @@ def test_one_bad_gpu_does_not_make_its_node_slow() -> None:
 
 def rack_of(slow_nodes: int, value: float = 94.0, racks: int = 2) -> Fleet:
     """Racks of four nodes; so many of rack A's are slow."""
-    gpus = fleet(nodes=4 * racks if racks > 1 else 9, racks=racks)
+    gpus = fleet(nodes=4 * racks, racks=racks)
     return but(gpus, {place: change for node in range(slow_nodes) for place, change in slow(f"n{node}", (value,) * 8).items()})
 
 
@@ -133,7 +133,10 @@ def test_a_gpu_that_is_bad_by_itself_stays_so_under_a_slow_rack() -> None:
 
 
 def test_a_single_rack_has_nothing_to_compare_it_with() -> None:
-    found = judged(rack_of(4, racks=1))
+    """Three of its four nodes are slow; the other nodes stand in no rack that we know of."""
+    homeless = {(f"n{node}", slot): {"rack": None} for node in range(4, 12) for slot in range(8)}
+
+    found = judged(but(rack_of(3, racks=3), homeless))
 
     assert found.codes("rack", "A") == {}
     assert found.codes("node", "n0") == {"NODE_SLOW": "FAIL"}

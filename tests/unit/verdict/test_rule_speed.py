@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import polars as pl
 import pytest
 
 from burnin.errors import RunFolderError
 from burnin.verdict.engine import judge
 from burnin.verdict.model import Health
-from unit.verdict.fleets import POLICY, STARTS, TEST, Gpu, Judged, but, fleet, judged, limits
+from unit.verdict.fleets import POLICY, STARTS, TEST, Gpu, Judged, but, evidence, fleet, judged, limits
 
 ONE = ("n0", 0)
 
@@ -24,8 +25,11 @@ def slow(value: float, **more: object) -> dict[str, object]:
         pytest.param("higher", 100.0, 95.01, "PASS", id="4.99 % slower where higher is better"),
         pytest.param("higher", 100.0, 95.0, "PASS", id="exactly 5 % slower"),
         pytest.param("higher", 100.0, 94.99, "RMA", id="5.01 % slower"),
-        pytest.param("higher", 989.0, 939.55, "PASS", id="exactly 5 % of 989, which floats put below"),
-        pytest.param("higher", 19.2, 18.24, "PASS", id="exactly 5 % of 19.2, which floats put below"),
+        pytest.param("higher", 989.0, 939.55, "PASS", id="exactly 5 % of 989, as the report has it"),
+        pytest.param("higher", 19.2, 18.24, "PASS", id="exactly 5 % of 19.2, as the report has it"),
+        pytest.param("higher", 22.6, 21.47, "PASS", id="exactly 5 % of 22.6, which floats put below"),
+        pytest.param("higher", 35.2, 33.44, "PASS", id="exactly 5 % of 35.2, which floats put below"),
+        pytest.param("lower", 21.47, 22.6, "PASS", id="exactly 5 % of the rate at 22.6 s, which floats put below"),
         pytest.param("higher", 989.0, 939.54, "RMA", id="a hair more than 5 % of 989"),
         pytest.param("higher", 19.2, 18.239, "RMA", id="a hair more than 5 % of 19.2"),
         pytest.param("lower", 95.0, 100.0, "PASS", id="exactly 5 % slower where lower is better"),
@@ -207,6 +211,22 @@ def test_the_cause_is_told_and_never_changes_the_outcome(shows: dict[str, object
     found = judged(but(fleet(), {ONE: slow(92.0, **shows)})).one(*ONE, "PERF_BELOW_MEDIAN")
 
     assert (expected, "RMA") == (found.cause, found.outcome.value)
+
+
+@pytest.mark.parametrize(("margin", "expected"), [(4.9, "heat"), (5.0, "memory")])
+def test_heat_in_another_test_is_no_cause_and_in_this_one_is(margin: float, expected: str) -> None:
+    """Hottest in GEMM and named hot there; what made it slow is looked for where it was slow."""
+    rows = but(fleet(values={TEST: 100.0, "hbm_copy": 100.0}), {ONE: {"values": {TEST: 100.0, "hbm_copy": 90.0}}})
+    shown = evidence(rows)
+    mine = (pl.col("part") == rows[ONE].key) & (pl.col("test") == "hbm_copy")
+    other = (pl.col("part") == rows[ONE].key) & (pl.col("test") == TEST)
+    temp = pl.when(mine).then(87.0 - margin).when(other).then(86.0).otherwise(pl.col("temp_c")).alias("temp_c")
+    parts = tuple(replace(part, max_operating_c=87.0) for part in shown.parts)
+
+    found = Judged(judge(replace(shown, parts=parts, windows=shown.windows.with_columns(temp)), POLICY))
+
+    assert found.one(*ONE, "HEAT_NEAR_LIMIT").test == TEST
+    assert found.one(*ONE, "PERF_BELOW_MEDIAN").cause == expected
 
 
 @pytest.mark.parametrize(("test", "expected"), [("pcie_h2d", "link"), ("nccl_allreduce", "link"), ("hbm_copy", "memory"), (TEST, "host")])

@@ -585,10 +585,13 @@ def test_a_preflight_only_looks() -> None:
 @pytest.mark.parametrize("plan", [None, {}, {"name": "acceptance"}, {"schema": "burnin.plan/1", "name": "acceptance", "steps": []}])
 def test_a_burn_in_without_a_plan_shows_nothing(plan: object) -> None:
     run = folder()
+    for name in list(run.nodes):
+        run = run.changed(name, measurements="")
 
     document = replace(run, run={**run.run, "plan": plan}).document()
 
     assert document["summary"]["INCONCLUSIVE"] == 32
+    assert gpu_codes(document) == {"TEST_MISSING": "INCONCLUSIVE"}
     assert document["fleet"]["verdict"] == "INCONCLUSIVE"
 
 
