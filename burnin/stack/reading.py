@@ -100,7 +100,7 @@ class _Reader:
         parts = self.mapping(value, VARIABLE, PARTS, ("driver",))
         if parts is None:
             return None
-        driver = self.driver(parts.get("driver"))
+        driver = self.driver(parts["driver"]) if "driver" in parts else None
         rest = Stack(
             driver=driver or Driver("0", FLAVOURS[0]),  # read on, so that all that is wrong is said at once
             cuda=self.cuda(parts["cuda"]) if "cuda" in parts else None,
@@ -114,17 +114,17 @@ class _Reader:
         return rest if driver else None
 
     def mapping(self, value: object, field: str, keys: tuple[str, ...], required: tuple[str, ...]) -> Mapping[str, Any] | None:
-        """The mapping with known keys only, or None."""
+        """The mapping without its empty keys (those are reported, and so are unknown ones), or None where it is none."""
         if not isinstance(value, Mapping):
             self.wrong("NOT_A_MAPPING", field, _shown(value), f"a mapping with {', '.join(required or keys)}", f"see {FORM}")
             return None
         for key in value:
             if key not in keys:
                 self._unknown(field, key, keys)
-        missing = [key for key in required if value.get(key) is None]
-        for key in missing:
-            self.wrong("MISSING_KEY", f"{field}.{key}", "nothing", f"{key} of {field}", f"add it; see {FORM}")
-        return None if missing else {str(key): one for key, one in value.items()}
+        for key in [key for key in required if key not in value] + [key for key in keys if key in value and value[key] is None]:
+            advice = "add it" if key in required else "fill it in, or leave the key out"
+            self.wrong("MISSING_KEY", f"{field}.{key}", "nothing", f"{key} of {field}", f"{advice}; see {FORM}")
+        return {str(key): one for key, one in value.items() if one is not None}
 
     def _unknown(self, field: str, key: object, keys: tuple[str, ...]) -> None:
         name = str(key)[:MOST_SHOWN]
@@ -134,6 +134,10 @@ class _Reader:
             near = get_close_matches(name, keys, 1, cutoff=0.5)
             remedy = f"did you mean {near[0]!r}?" if near else "remove it"
         self.wrong("UNKNOWN_KEY", f"{field}.{name}", f"the key {name!r}", f"one of {', '.join(keys)}", remedy)
+
+    def version_of(self, found: Mapping[str, Any], key: str, field: str, form: str) -> str | None:
+        """The version under a key that was already reported if it is not there."""
+        return self.version(found[key], f"{field}.{key}", form) if key in found else None
 
     def version(self, value: object, field: str, form: str) -> str | None:
         example = FORMS[form].example
@@ -159,8 +163,8 @@ class _Reader:
         found = self.mapping(value, field, ("version", "flavour", "contents"), ("version", "flavour"))
         if found is None:
             return None
-        version = self.version(found["version"], f"{field}.version", "driver")
-        flavour = self.choice(found["flavour"], f"{field}.flavour", FLAVOURS)
+        version = self.version_of(found, "version", field, "driver")
+        flavour = self.choice(found["flavour"], f"{field}.flavour", FLAVOURS) if "flavour" in found else None
         contents = self.choice(found.get("contents", "full"), f"{field}.contents", CONTENTS)
         return Driver(version, flavour, contents) if version and flavour and contents else None
 
@@ -168,6 +172,9 @@ class _Reader:
         field = f"{VARIABLE}.cuda"
         found = self.mapping(value, field, ("toolkits", "default"), ("toolkits", "default"))
         if found is None:
+            return None
+        default = self.version_of(found, "default", field, "toolkit")
+        if "toolkits" not in found:
             return None
         listed = found["toolkits"]
         if not isinstance(listed, list | tuple) or not listed:
@@ -180,7 +187,6 @@ class _Reader:
             )
             return None
         toolkits = [self.version(one, f"{field}.toolkits[{place}]", "toolkit") for place, one in enumerate(listed)]
-        default = self.version(found["default"], f"{field}.default", "toolkit")
         return Cuda(tuple(one for one in toolkits if one), default) if default and all(toolkits) else None
 
     def nccl(self, value: object) -> Nccl | None:
@@ -188,14 +194,14 @@ class _Reader:
         found = self.mapping(value, field, ("version", "cuda"), ("version", "cuda"))
         if found is None:
             return None
-        version = self.version(found["version"], f"{field}.version", "nccl")
-        cuda = self.version(found["cuda"], f"{field}.cuda", "cuda")
+        version = self.version_of(found, "version", field, "nccl")
+        cuda = self.version_of(found, "cuda", field, "cuda")
         return Nccl(version, cuda) if version and cuda else None
 
     def ofed(self, value: object) -> Ofed | None:
         field = f"{VARIABLE}.ofed"
         found = self.mapping(value, field, ("kind", "version"), ("kind",))
-        kind = self.choice(found["kind"], f"{field}.kind", KINDS) if found else None
+        kind = self.choice(found["kind"], f"{field}.kind", KINDS) if found and "kind" in found else None
         if found is None or kind is None:
             return None
         if kind == "none":
@@ -208,13 +214,15 @@ class _Reader:
                     "remove the version, or name the kind",
                 )
             return None
-        version = self.version(found.get("version"), f"{field}.version", kind)
+        if "version" not in found:
+            self.wrong("MISSING_KEY", f"{field}.version", "nothing", f"version of {field}", f"add it; see {FORM}")
+        version = self.version_of(found, "version", field, kind)
         return Ofed(kind, version) if version else None
 
     def dcgm(self, value: object) -> Dcgm | None:
         field = f"{VARIABLE}.dcgm"
         found = self.mapping(value, field, ("version",), ("version",))
-        version = self.version(found["version"], f"{field}.version", "dcgm") if found else None
+        version = self.version_of(found, "version", field, "dcgm") if found else None
         return Dcgm(version) if version else None
 
     def kernel(self, value: object) -> dict[str, str]:
