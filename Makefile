@@ -8,11 +8,12 @@ export UV
 endif
 
 .NOTPARALLEL:
-.PHONY: help demo test check docs lock clean run-environment dev-environment
+.PHONY: help demo test molecule check docs lock clean run-environment dev-environment
 
 help:
 	@echo 'make demo    a simulated rack with planted faults, through real Ansible, to a report (no GPU needed)'
 	@echo 'make test    all tests that this machine can run'
+	@echo 'make molecule  the roles on test nodes: containers, so as root on Debian (ARGS=ROLE for one role)'
 	@echo 'make check   lint, types, Ansible lint, house rules'
 	@echo 'make docs    remake docs/reference.md from the code'
 	@echo 'make lock    remake requirements.txt and requirements-dev.txt (UPGRADE=--upgrade for newer versions)'
@@ -24,6 +25,9 @@ demo: run-environment
 test: dev-environment
 	@scripts/bootstrap browser
 	'$(BIN)'/python -m pytest -n 2 --dist loadfile $(ARGS)
+
+molecule: dev-environment
+	@tests/lab/run_molecule $(ARGS) || [ $$? = 77 ]
 
 check: dev-environment
 	'$(BIN)'/ruff check .

@@ -29,8 +29,9 @@ Filled = Mapping[str, str]
 
 @cache
 def catalogue() -> dict[str, Any]:
-    """The whole file. Raises ValueError where a package has a word that nothing reads."""
-    told: dict[str, Any] = yaml.safe_load((HERE / "packages.yaml").read_text(encoding="utf-8"))
+    """Both files as one. Raises ValueError where a package has a word that nothing reads."""
+    told, driver = (yaml.safe_load((HERE / name).read_text(encoding="utf-8")) for name in ("packages.yaml", "packages-driver.yaml"))
+    told["things"] |= driver["things"]
     for thing, entry in told["things"].items():
         for package in entry["packages"]:
             if unknown := set(package) - KNOWN:
@@ -125,9 +126,10 @@ def _scripts(package: Mapping[str, Any], filled: Filled) -> dict[str, str]:
     if "modules" in package:
         set_, version = _module(package, filled)
         what = f"{set_['module']}/{version}"
-        after.append('for kernel in $("$root/usr/sbin/dkms" headed); do')
-        after.append(f'    "$root/usr/sbin/dkms" install {what} -k "$kernel"\ndone')
         after.append(f'[ -d "$root/var/lib/dkms/{what}" ] || "$root/usr/sbin/dkms" add {what}')
+        after.append('for headers in "$root"/lib/modules/*/build; do\n    [ -e "$headers" ] || [ -L "$headers" ] || continue')
+        after.append("    kernel=${headers%/build}\n    kernel=${kernel##*/}")
+        after.append(f'    "$root/usr/sbin/dkms" install {what} -k "$kernel"\ndone')
         before.append(f'[ ! -d "$root/var/lib/dkms/{what}" ] || "$root/usr/sbin/dkms" remove {what} --all')
     if "alternative" in package:
         told = {key: fill(value, filled) for key, value in package["alternative"].items()}

@@ -140,7 +140,7 @@ def _hierarchies() -> list[Path]:
 
 
 def _boot(lab: Lab, node: Node) -> None:
-    groups = [place / "burnin-lab" / node.machine for place in _hierarchies()]
+    groups = [place / "burnin-lab" / lab.folder.name / node.machine for place in _hierarchies()]
     for group in groups:
         group.mkdir(parents=True, exist_ok=True)
     # The shell puts itself into the groups and becomes systemd-nspawn; the node's own systemd is its child.
@@ -259,8 +259,8 @@ def down(name: str) -> None:
         off(node)
         if os.path.ismount(node.root):
             call("umount", str(node.root))
-        for place in _hierarchies():
-            _remove_groups(place / "burnin-lab" / node.machine)
+    for place in _hierarchies():
+        _remove_groups(place / "burnin-lab" / name)
     if lab and Path(f"/sys/class/net/{lab.bridge}").exists():
         call("ip", "link", "delete", lab.bridge)
     shutil.rmtree(STATE / name, ignore_errors=True)
