@@ -8,6 +8,7 @@ settings are the project's ansible.cfg; who wants another setting says so in `Pl
 from __future__ import annotations
 
 import os
+import pwd
 import secrets
 import shutil
 import sys
@@ -22,7 +23,7 @@ from burnin.errors import BrokenError
 
 PREFIX = "bi-"
 MARK = "BURNIN_PLAY"
-LOCAL_REMOTE_TEMP = Path("~/.ansible/tmp")  # Ansible's default remote_tmp, which for a local connection is here
+LOCAL_REMOTE_TEMP = ".ansible/tmp"  # Ansible's default remote_tmp, which for a local connection is here, in the home
 MIN_FREE_BYTES = 16 << 20
 # A Unix socket's path has at most 104 (macOS) or 108 bytes; ssh adds 28 to the folder (a name of Ansible's, a suffix of its own).
 MAX_SOCKET_FOLDER_BYTES = 64
@@ -100,9 +101,10 @@ def environment(place: Workplace, project: Path, extra: Mapping[str, str]) -> di
 
 def remove_leavings(killed: Iterable[int]) -> None:
     """A worker that was killed on a local connection left its task's arguments in the folder named for it; secrets among them (B48)."""
-    for number in killed:
-        for folder in LOCAL_REMOTE_TEMP.expanduser().glob(f"ansible-tmp-*-{number}-*"):
-            _remove(folder)
+    # Ansible asks for the home of the user by name, so HOME alone does not tell where that is.
+    homes = {Path(os.environ.get("HOME", "/")), Path(pwd.getpwuid(os.getuid()).pw_dir)}
+    for folder in [found for home in homes for number in killed for found in (home / LOCAL_REMOTE_TEMP).glob(f"ansible-tmp-*-{number}-*")]:
+        _remove(folder)
 
 
 def program(name: str) -> Path:

@@ -232,7 +232,10 @@ class Ledger:
         return host.failed is not None and rc != 0 and not (rc is None and host.went_on)
 
     def _unproven(self, name: str, host: _Host, rc: int | None) -> str:
-        """Why nothing shows that the host took part and came to the end; empty when it is shown."""
+        """Why nothing shows that the host took part and came to the end; empty when it is shown.
+
+        `any_errors_fatal` ends a play for all and sends no event that says so: then rc alone keeps the play from being ok.
+        """
         running = ", ".join(host.running.values())
         if self._stats is None and rc is None:
             return f"did not finish: it was in '{running}'" if running else "did not finish: the play was cut short"
