@@ -30,8 +30,8 @@ Filled = Mapping[str, str]
 @cache
 def catalogue() -> dict[str, Any]:
     """Both files as one. Raises ValueError where a package has a word that nothing reads."""
-    told, driver = (yaml.safe_load((HERE / name).read_text(encoding="utf-8")) for name in ("packages.yaml", "packages-driver.yaml"))
-    told["things"] |= driver["things"]
+    told: dict[str, Any] = yaml.safe_load((HERE / "packages.yaml").read_text(encoding="utf-8"))
+    told["things"] |= yaml.safe_load((HERE / "packages-driver.yaml").read_text(encoding="utf-8"))["things"]
     for thing, entry in told["things"].items():
         for package in entry["packages"]:
             if unknown := set(package) - KNOWN:
