@@ -52,7 +52,7 @@ class Ask:
         """`version` upstream; `release` the packaging's own part. apt takes any version whose text matches, so an epoch is written out."""
         if not version:
             return Package(name, "", name, why)
-        full = f"{epoch}:{version}-{release}" if epoch else f"{version}-{release}"
+        full = (f"{epoch}:" if epoch else "") + version + (f"-{release}" if release else "")
         return Package(name, full, f"{name}={full}" if self.apt else f"{name}-{full}", why)
 
     def pin(self, name: str, *stanzas: tuple[str, str, int]) -> tuple[Pin, ...]:

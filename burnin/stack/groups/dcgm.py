@@ -16,13 +16,16 @@ def build(ask: Ask) -> Group:
     if dcgm is None or not ask.hardware.has_gpu:
         return Group(NAME)
     epoch = str(ask.compat.rules["dcgm.epoch"].value)
-    names, absent = _four(ask) if major(dcgm.version) >= ask.compat.rules["dcgm.follows_cuda_from"].value else _three()
-    packages = tuple(ask.package(name, dcgm.version, why, epoch=epoch) for name, why in names.items())
+    four = major(dcgm.version) >= ask.compat.rules["dcgm.follows_cuda_from"].value
+    names, absent = _four(ask) if four else _three()
+    # The 3.x series' deb is 1:3.3.9, without a packaging release.
+    release = "*" if four or not ask.apt else ""
+    packages = tuple(ask.package(name, dcgm.version, why, epoch=epoch, release=release) for name, why in names.items())
     return Group(
         NAME,
         version=dcgm.version,
         packages=packages,
-        pins=ask.pin("dcgm", ("datacenter-gpu-manager*", f"version {epoch}:{dcgm.version}-*", PRIORITY)),
+        pins=ask.pin("dcgm", ("datacenter-gpu-manager*", f"version {epoch}:{dcgm.version}*", PRIORITY)),
         hold=("^datacenter-gpu-manager",),
         same_version=("^datacenter-gpu-manager",),
         absent=absent,

@@ -7,7 +7,7 @@ from burnin.stack.resolution import Group
 
 NAME = "ofed"
 HELD = ("^doca-", "^mlnx-", "^mlnx_", "^ofed-", "^kmod-(mlnx|iser|isert|srp|kernel-mft)", "^(kernel-)?mft", "^(rdma-core|libibverbs|librdmacm|libibumad|ibverbs-)",
-        "^(infiniband-diags|ibacm|opensm|libopensm|perftest|ucx|srptools)")  # fmt: skip
+        "^(infiniband-diags|ibacm|opensm|libopensm|perftest|ucx|srptools|openmpi)")  # fmt: skip
 STANDALONE = "^mlnx-ofed-(all|basic|hpc|vma|dpdk|guest|hypervisor|kernel-only|eth-only)"
 # EL 9.8's own rdma-core is newer than DOCA's and the two do not mix (azhpc-images).
 INTERSECTION = (
