@@ -68,6 +68,8 @@ def test_a_file_that_is_not_there_is_never_a_pass(name: str) -> None:
     document = folder().changed("n0", **{name: None}).document()
 
     assert verdicts(document) == ["INCONCLUSIVE"] * 8
+    expected = {"identity": "EVIDENCE_UNREADABLE", "journal": "PLAN_ENDED_EARLY", "measurements": "NODE_OK"}
+    assert expected[name] in node_codes(document)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.35, 0.5, 0.75, 0.95])
