@@ -97,14 +97,12 @@ def play(
     """
     sources = _check(request)
     with _stop_signals() as interrupted:
-        watch = _Watch(request, on_event or (lambda _event: None), lambda: interrupted() or cancelled())
         with workplace(request.work_base) as place:
-            watch.mark = place.mark
+            watch = _Watch(request, place, on_event or (lambda _event: None), lambda: interrupted() or cancelled())
             try:
                 rc, fault = _run(request, sources, place, watch)
             finally:
-                # The masters of ssh outlive their play by design; theirs is the socket in a folder that is about to go.
-                watch.end(naming="" if watch.cut_short else str(place.sockets))
+                watch.end(all_of_it=watch.cut_short)
         if watch.guard.error is not None:
             raise BrokenError(
                 f"{request.playbook}: a handler of ours failed: {watch.guard.error!r}; the play was ended"
@@ -131,14 +129,13 @@ class _Guard:
 class _Watch:
     """Sits between the runner and the ledger, and decides when to stop."""
 
-    def __init__(self, request: PlayRequest, on_event: Callable[[Event], None], cancelled: Callable[[], bool]) -> None:
+    def __init__(self, request: PlayRequest, place: Workplace, on_event: Callable[[Event], None], cancelled: Callable[[], bool]) -> None:
         self.ledger = Ledger(request.hosts, request.secrets)
         self.guard = _Guard()
-        self.mark = ""
         self.left: frozenset[int] = frozenset()
         self.reason: Status | None = None
         self.ended = False  # ansible-playbook ended by itself
-        self._on_event, self._cancelled = on_event, cancelled
+        self._place, self._on_event, self._cancelled = place, on_event, cancelled
         self._timeout_s = request.timeout_s
         self._deadline_s = time.monotonic() + request.timeout_s if request.timeout_s is not None else None
 
@@ -162,12 +159,16 @@ class _Watch:
             if self.guard.error is not None:
                 self.reason = "broken"
         if self.reason is not None:
-            self.end()
+            self.end(all_of_it=True)
         return self.reason is not None
 
-    def end(self, *, naming: str = "") -> None:
-        """No process of the play is left, and nothing that those which were killed could not clean up. `naming`: only these."""
-        ended = processes.end(self.mark, naming=naming)
+    def end(self, *, all_of_it: bool) -> None:
+        """Leave no process of the play, nor what those which were killed could not clean up.
+
+        Not `all_of_it`: only ssh's masters, which outlive every play, and whose sockets are about to go. A load that a finished play left
+        behind was meant to stay.
+        """
+        ended = processes.end(mark=self._place.mark if all_of_it else "", naming=str(self._place.sockets))
         self.left = ended.left
         remove_leavings(ended.numbers)
 

@@ -104,7 +104,7 @@ def _run(argv: list[str], place: Workplace, env: dict[str, str], timeout_s: floa
     except OSError as error:
         raise BrokenError(f"{argv[0]}: could not be started: {error}") from error
     finally:
-        end(place.mark)
+        end(mark=place.mark)
 
 
 def _parse(text: str, group: str, named: str, warnings: tuple[str, ...]) -> Inventory:

@@ -1,8 +1,9 @@
 """Finding and ending every process of a play, wherever it hid.
 
 ansible-runner kills one process group. Ansible's workers are sessions of their own, and so their loads live on (field report B44). What
-all of them keep is the environment they were born with, so a mark in it names them, also after their parents are gone. Linux only:
-elsewhere nothing is found, and the runner's own kill is all there is.
+they keep is the environment they were born with, so a mark in it names them, also after their parents are gone. Only the masters that ssh
+leaves behind have none: ssh writes its title over it. They name their socket in that title. Linux only: elsewhere nothing is found, and
+the runner's own kill is all there is.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ class Ended:
     left: frozenset[int]
 
 
-def end(mark: str, *, naming: str = "") -> Ended:
-    """Kill every process with `mark` (NAME=value) in its environment, and their children.
+def end(*, mark: str = "", naming: str = "") -> Ended:
+    """Kill every process with `mark` (NAME=value) in its environment or with `naming` in its command line, and their children.
 
-    `naming`: only those whose command line holds this text. All are stopped first, so that none can start another while we look.
+    All are stopped first, so that none can start another while we look.
     """
     doomed: set[Process] = set()
     for _round in range(MAX_ROUNDS):
-        fresh = find(mark, naming=naming) - doomed
+        fresh = find(mark=mark, naming=naming) - doomed
         if not fresh:
             break
         for process in fresh:
@@ -52,13 +53,11 @@ def end(mark: str, *, naming: str = "") -> Ended:
     return Ended(frozenset(number for number, _ in doomed), frozenset(number for number, _ in left))
 
 
-def find(mark: str, *, naming: str = "") -> set[Process]:
-    """The living processes with the mark, and their descendants (sudo cleans the environment, but has a parent)."""
+def find(*, mark: str = "", naming: str = "") -> set[Process]:
+    """The living processes that `mark` or `naming` mean, and their descendants (sudo cleans the environment, but has a parent)."""
     parents = dict(_processes())
-    needle = mark.encode()
-    found = {process for process in parents if needle in _read(process[0], "environ").split(b"\0")}
-    if naming:
-        return {process for process in found if naming.encode() in _read(process[0], "cmdline")}
+    found = {process for process in parents if mark and mark.encode() in _read(process[0], "environ").split(b"\0")}
+    found |= {process for process in parents if naming and naming.encode() in _read(process[0], "cmdline")}
     numbers = {number for number, _ in found}
     while grown := {process for process, parent in parents.items() if parent in numbers and process not in found}:
         found |= grown

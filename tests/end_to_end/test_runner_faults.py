@@ -489,6 +489,26 @@ def test_a_load_that_a_finished_play_left_on_purpose_lives_on(rack: Rack) -> Non
         time.sleep(0.01)
 
 
+@pytest.mark.parametrize("end", ["finished", "timeout"])
+def test_a_master_of_ssh_does_not_outlive_its_play(rack: Rack, end: str) -> None:
+    """As ssh leaves it: without a parent, without its environment (its title is written over it), its socket's path in the title."""
+    nap = unique_s()
+    master = f'setsid -f env -i {sys.executable} -c "import time; time.sleep({nap})" "ssh: $ANSIBLE_SSH_CONTROL_PATH_DIR/0a1b [mux]" >/dev/null 2>&1'
+    seen: list[bool] = []
+
+    def look(_event: Event) -> None:
+        seen.append(bool(living(nap)))
+
+    playbook = rack.playbook(
+        f"- hosts: gpu_nodes\n  tasks:\n    - shell: '{master}'\n    - command: sleep {60 if end == 'timeout' else 0}\n"
+    )
+    result = play(rack.request(playbook, hosts=("n1",), timeout_s=4 if end == "timeout" else None), on_event=look)
+
+    assert any(seen), "there was no master"
+    assert result.status == end
+    assert living(nap) == []
+
+
 def test_a_cancelled_callback_that_raises_is_our_fault(rack: Rack) -> None:
     def cancelled() -> bool:
         raise KeyError("run")
@@ -812,7 +832,7 @@ def test_processes_are_found_by_their_mark_alone() -> None:
     nap, mark = unique_s(), f"BURNIN_TEST={time.monotonic_ns()}"
     with subprocess.Popen(["env", mark, "sh", "-c", f"env -i sleep {nap}; true"]) as child:
         _wait(lambda: bool(living(f"sleep\0{nap}")))
-        ended = processes.end(mark)
+        ended = processes.end(mark=mark)
 
     assert child.returncode == -signal.SIGKILL
     assert (len(ended.numbers), ended.left) == (2, frozenset())
