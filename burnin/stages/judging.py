@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from burnin.adapters.run_files import append_line, gather, read_run_files, write_text
-from burnin.errors import RunFolderError, TableError
+from burnin.errors import PolicyError, RunFolderError, TableError
 from burnin.node.catalog import TESTS
 from burnin.stages.opening import load_policy
 from burnin.verdict.document import build, dump
 from burnin.verdict.engine import judge
-from burnin.verdict.policy import Policy
+from burnin.verdict.policy import SCHEMA as POLICY_SCHEMA
+from burnin.verdict.policy import Policy, read_policy
 from burnin.verdict.run_folder import read_run
 
 LARGEST_TABLE_BYTES = 4 * 1024**3
@@ -33,12 +34,19 @@ def judge_run(folder: Path, policy_path: Path | None = None, reference: Path | N
 
 
 def recorded_policy(run: Mapping[str, Any]) -> Policy:
-    """The policy that the run was opened with: a later burnin judges it by the same limits."""
-    recorded = run.get("policy")
-    if isinstance(recorded, dict) and isinstance(recorded.get("limits"), dict) and isinstance(recorded.get("skus"), dict):
-        current = load_policy(None)
-        return Policy(str(recorded.get("name", "recorded")), {**current.limits, **recorded["limits"]}, {**current.skus, **recorded["skus"]})
-    return load_policy(None)
+    """The policy that the run was opened with: a later burnin judges it by the same limits, checked as a site's own file is.
+
+    A limit that this version no longer knows is left out. Raises PolicyError for a run.json whose policy is damaged.
+    """
+    recorded, current = run.get("policy"), load_policy(None)
+    if not isinstance(recorded, dict):
+        raise PolicyError(
+            f"run.json: policy holds {type(recorded).__name__}; expected the limits that the run was opened with; give --policy FILE"
+        )
+    limits = recorded.get("limits")
+    known = {name: entry for name, entry in limits.items() if name in current.limits} if isinstance(limits, dict) else limits
+    document = {"schema": POLICY_SCHEMA, "name": str(recorded.get("name", "recorded")), "limits": known, "skus": recorded.get("skus")}
+    return read_policy(json.dumps(document), "run.json: policy")
 
 
 def read_reference(path: Path | None) -> dict[str, float]:
