@@ -41,7 +41,8 @@ def catching_signals() -> Iterator[Cancel]:
     def asked(number: int, _frame: FrameType | None) -> None:
         cancel.set(signal.Signals(number).name)
 
-    before = {number: signal.signal(number, asked) for number in SIGNALS}
+    # A signal that is ignored stays so: that is what nohup asks for.
+    before = {number: signal.signal(number, asked) for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN}
     try:
         yield cancel
     finally:

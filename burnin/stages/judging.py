@@ -16,7 +16,7 @@ from burnin.stages.opening import load_policy
 from burnin.verdict.document import build, dump
 from burnin.verdict.engine import judge
 from burnin.verdict.policy import SCHEMA as POLICY_SCHEMA
-from burnin.verdict.policy import Policy, read_policy
+from burnin.verdict.policy import Policy, policy_of
 from burnin.verdict.run_folder import read_run
 
 LARGEST_TABLE_BYTES = 4 * 1024**3
@@ -46,7 +46,7 @@ def recorded_policy(run: Mapping[str, Any]) -> Policy:
     limits = recorded.get("limits")
     known = {name: entry for name, entry in limits.items() if name in current.limits} if isinstance(limits, dict) else limits
     document = {"schema": POLICY_SCHEMA, "name": str(recorded.get("name", "recorded")), "limits": known, "skus": recorded.get("skus")}
-    return read_policy(json.dumps(document), "run.json: policy")
+    return policy_of(document, "run.json: policy")
 
 
 def read_reference(path: Path | None) -> dict[str, float]:

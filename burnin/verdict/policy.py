@@ -140,10 +140,12 @@ def _section(document: Mapping[str, Any], name: str, where: str) -> Mapping[str,
 
 def read_policy(text: str | None, where: str = "policy") -> Policy:
     """The shipped policy with a site's changes on top. Raises PolicyError naming file, field and remedy."""
+    return default_policy() if text is None else policy_of(_load(text, where), where)
+
+
+def policy_of(document: Mapping[str, Any], where: str) -> Policy:
+    """As read_policy, of a decoded document."""
     base = default_policy()
-    if text is None:
-        return base
-    document = _load(text, where)
     if document.get("schema") != SCHEMA:
         raise PolicyError(f"{where}: schema is {document.get('schema')!r}; expected {SCHEMA!r}")
     for key in document:
