@@ -76,7 +76,9 @@ def _deb(package: Mapping[str, Any], filled: Filled) -> Deb:
     fields = {relation.capitalize(): fill(package[relation], filled) for relation in RELATIONS if relation in package}
     files = dict(_files(package, filled))
     files[f"/usr/share/doc/{name}/stub"] = File(f"{name} {version}\n".encode())
-    return Deb(name, version, package.get("arch", "amd64"), fields, files, _scripts(package, filled))
+    return Deb(
+        name, version, package.get("arch", "amd64"), fields, files, _scripts(package, filled), "ldconfig" if "libraries" in package else ""
+    )
 
 
 def _stub(name: str, filled: Filled) -> File:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 MADE = 1_764_547_200  # seconds; a fixed time, so that nothing differs between two builds
-SCRIPTS = ("preinst", "postinst", "prerm", "postrm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +23,10 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Deb:
-    """One package. `fields`: the rest of its control file, e.g. Depends; `scripts`: maintainer scripts; `files` by absolute path."""
+    """One package. `fields`: the rest of its control file, e.g. Depends; `scripts`: maintainer scripts; `files` by absolute path.
+
+    `trigger`: what its coming and going sets off, e.g. ldconfig.
+    """
 
     name: str
     version: str
@@ -32,6 +34,7 @@ class Deb:
     fields: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, File] = field(default_factory=dict)
     scripts: Mapping[str, str] = field(default_factory=dict)
+    trigger: str = ""
 
     @property
     def file_name(self) -> str:
@@ -76,6 +79,8 @@ def build(deb: Deb) -> bytes:
     """The bytes of the `.deb`."""
     control = {"/control": File(deb.control.encode())}
     control |= {f"/{name}": File(text.encode(), 0o755) for name, text in deb.scripts.items()}
+    if deb.trigger:
+        control["/triggers"] = File(f"activate-noawait {deb.trigger}\n".encode())
     configured = [path for path in deb.files if path.startswith("/etc/")]
     if configured:
         control["/conffiles"] = File("".join(f"{path}\n" for path in sorted(configured)).encode())

@@ -67,6 +67,6 @@ def private_apt(root: Path) -> Apt:
     (root / "apt.conf").write_text(
         f'Dir "{root}"; Dir::State::status "{root}/var/lib/dpkg/status"; Dir::Log "{root}/var/log/apt";\n'
         'Dir::Bin::methods "/usr/lib/apt/methods"; Dir::Bin::dpkg "/usr/bin/dpkg"; APT::Sandbox::User "root"; APT::Architecture "amd64";\n'
-        f'DPkg::Options {{ "--root={root}"; "--force-script-chrootless"; "--no-debsig"; }}; Acquire::Languages "none";\n'
+        f'DPkg::Options {{ "--root={root}"; "--force-script-chrootless"; "--force-unsafe-io"; }}; Acquire::Languages "none";\n'
     )
     return Apt(root)

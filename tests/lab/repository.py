@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import tempfile
@@ -100,11 +101,17 @@ def _release(folder: Path, index: str, fields: Mapping[str, str]) -> str:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """At once, so that who reads while we publish sees the old file or the new one; untouched where nothing differs."""
-    if path.exists() and path.read_bytes() == content:
+    """At once, so that who reads while we publish sees the old file or the new one; untouched where nothing differs.
+
+    apt asks for what is newer, in whole seconds: what comes after within the same second is dated one later.
+    """
+    before = path.stat().st_mtime if path.exists() else 0
+    if before and path.read_bytes() == content:
         return
     partial = path.with_name(f".{path.name}.partial")
     partial.write_bytes(content)
+    dated = max(int(before) + 1, partial.stat().st_mtime)
+    os.utime(partial, (dated, dated))
     partial.replace(path)
 
 

@@ -181,6 +181,7 @@ class Dnf:
             f"--config={self.root / 'etc/dnf/dnf.conf'}",
             f"--installroot={self.root}",
             "--releasever=9",
+            "--refresh",
             "--assumeyes",
             *argv,
         ]
@@ -214,7 +215,7 @@ def private_dnf(root: Path) -> Dnf:
     for folder in ("etc/yum.repos.d", "etc/dnf/plugins", "etc/dnf/modules.d", "var/cache/dnf", "var/log"):
         (root / folder).mkdir(parents=True)
     own = {"reposdir": "etc/yum.repos.d", "pluginconfpath": "etc/dnf/plugins", "cachedir": "var/cache/dnf", "logdir": "var/log"}
-    lines = [f"{name}={root / path}" for name, path in own.items()] + ["plugins=1", "module_platform_id=platform:el9", "metadata_expire=0"]
+    lines = [f"{name}={root / path}" for name, path in own.items()] + ["plugins=1", "module_platform_id=platform:el9"]
     lines += ["install_weak_deps=True", "best=True", "clean_requirements_on_remove=True"]
     (root / "etc/dnf/dnf.conf").write_text("\n".join(["[main]", *lines, ""]))
     (root / "etc/dnf/plugins/versionlock.conf").write_text(f"[main]\nenabled=1\nlocklist={root / 'etc/dnf/plugins/versionlock.list'}\n")
