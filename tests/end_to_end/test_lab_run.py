@@ -79,15 +79,26 @@ class Rack:
         (self.base / "plan.yaml").write_text(yaml.safe_dump(plan))
 
     def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [str(BURNIN), *arguments], cwd=self.base, env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            text=True, start_new_session=True,
-        )  # fmt: skip
+        with (self.base / "talk.txt").open("w") as talk:
+            process = subprocess.Popen(
+                [str(BURNIN), *arguments], cwd=self.base, env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=talk,
+                text=True, start_new_session=True,
+            )  # fmt: skip
         self.started.append(process)
         return process
 
     def site(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
         return self.start("site", "-i", "hosts.yml", "--plan", "plan.yaml", "--json", *arguments, **environment)
+
+    def talk(self) -> str:
+        """What the command that was started has said on stderr so far."""
+        return (self.base / "talk.txt").read_text()
+
+    def ended(self, process: subprocess.Popen[str]) -> dict[str, Any]:
+        """The verdict that a --json command printed, with its exit code under `rc` and its talk under `err`."""
+        out, _ = process.communicate(timeout=PATIENCE_S)
+        assert out, self.talk()
+        return {**json.loads(out), "rc": process.returncode, "err": self.talk()}
 
     def call(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -115,7 +126,7 @@ class Rack:
         deadline = time.monotonic() + PATIENCE_S
         while not what():
             for process in self.started:
-                assert process.poll() is None, f"{why}: the command ended first: {process.communicate()}"
+                assert process.poll() is None, f"{why}: the command ended first: {self.talk()}"
             assert time.monotonic() < deadline, why
             time.sleep(0.1)
 
@@ -145,13 +156,6 @@ def rack(tmp_path: Path, lab: Lab) -> Iterator[Rack]:
         lab_nodes.execute(node, "systemctl", "stop", "burnin-*.service")
 
 
-def ended(process: subprocess.Popen[str]) -> dict[str, Any]:
-    """The verdict that a --json command printed, with its exit code under `rc`."""
-    out, err = process.communicate(timeout=PATIENCE_S)
-    assert out, err
-    return {**json.loads(out), "rc": process.returncode, "err": err}
-
-
 def codes(document: dict[str, Any], node: str) -> set[str]:
     return {finding["code"] for one in document["nodes"] if one["node"] == node for finding in one["findings"]}
 
@@ -169,7 +173,7 @@ def test_a_rack_over_ssh_with_sudo_is_burned_in_and_keeps_no_secret(rack: Rack) 
     running = rack.site("-e", f"vendor_token={canaries[1]}", ANSIBLE_BECOME_PASSWORD_FILE=password_file)
     rack.await_windows()
     units = rack.units()
-    document = ended(running)
+    document = rack.ended(running)
 
     assert units == ["active"] * NODES
     assert document["rc"] == 0, document["err"]
@@ -200,7 +204,7 @@ def test_ctrl_c_ends_the_units_and_a_resume_completes_the_run(rack: Rack) -> Non
     assert rack.units() == ["active"] * NODES
 
     os.killpg(running.pid, signal.SIGINT)
-    stopped = ended(running)
+    stopped = rack.ended(running)
 
     assert stopped["rc"] == 11, stopped["err"]
     assert not {"active", "deactivating"} & set(rack.units())
@@ -242,7 +246,7 @@ def test_stop_from_another_terminal(rack: Rack) -> None:
     rack.await_windows()
 
     stopped = rack.call("stop", "--json")
-    document = ended(running)
+    document = rack.ended(running)
 
     assert stopped.returncode == 0, stopped.stderr
     assert {state["state"] for state in json.loads(stopped.stdout)["nodes"].values()} == {"stopped"}
@@ -259,7 +263,7 @@ def test_a_node_that_lost_power_is_told_as_rebooted_when_it_comes_back(rack: Rac
     rack.await_windows()
 
     lab_nodes.off(victim)
-    document = ended(running)
+    document = rack.ended(running)
 
     assert document["rc"] == 11, document["err"]
     assert "NODE_UNREACHABLE" in codes(document, victim.name)
@@ -284,9 +288,9 @@ def test_a_node_whose_cable_was_pulled_for_a_while_misses_nothing(rack: Rack) ->
     rack.await_windows()
 
     lab_nodes.unplug(rack.lab.nodes[0])
-    time.sleep(8)
+    rack.await_(lambda: f"{rack.lab.nodes[0].name}: unreachable" in rack.talk(), "a look finds it gone")
     lab_nodes.unplug(rack.lab.nodes[0], again=True)
-    document = ended(running)
+    document = rack.ended(running)
 
     assert document["rc"] == 0, document["err"]
     assert document["summary"]["PASS"] == 8 * NODES
@@ -302,7 +306,7 @@ def test_a_host_that_is_not_there_costs_one_timeout_and_stops_nobody(rack: Rack,
             assert lab_nodes.execute(rack.lab.nodes[-1], "ip", *argv).returncode == 0
     begun = time.monotonic()
 
-    document = ended(rack.site())
+    document = rack.ended(rack.site())
     took_s = time.monotonic() - begun
 
     assert document["rc"] == 11, document["err"]
