@@ -293,6 +293,7 @@ def test_a_node_whose_cable_was_pulled_for_a_while_misses_nothing(rack: Rack) ->
     document = rack.ended(running)
 
     assert document["rc"] == 0, document["err"]
+    assert "going on without it" not in document["err"], "it was gone for less than burnin_run_give_up_s"
     assert document["summary"]["PASS"] == 8 * NODES
 
 
