@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -73,15 +73,21 @@ def node_of(host: str, variables: Mapping[str, Any], folder: str, policy: Policy
     )
 
 
-def check_variables(names: Iterable[str], roles: Mapping[str, Iterable[str]], where: str) -> None:
-    """Refuse a variable with the prefix of one of our roles (or of ours at all) that no argument spec knows (a misspelt one is silently nothing).
+def check_variables(variables: Mapping[str, Any], roles: Mapping[str, Mapping[str, Sequence[str]]], where: str) -> None:
+    """Refuse a variable of ours that no argument spec knows (misspelt, it is silently nothing), and a value that is none of its choices.
 
-    `roles`: role name -> the names in its argument specs.
+    `roles`: role name -> the variables in its argument specs -> the choices of each. A value that is still a template is left to Ansible.
     """
-    known = set(SITE_VARIABLES).union(*roles.values())
+    choices = {name: list(allowed) for options in roles.values() for name, allowed in options.items()}
+    known = set(SITE_VARIABLES).union(choices)
     prefixes = ("burnin_", *(f"{role}_" for role in roles))
-    for name in sorted(set(names)):
+    for name in sorted(variables):
         if name.startswith(prefixes) and name not in known:
             near = get_close_matches(name, sorted(known), 1, cutoff=0.5)
             hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(known))}"
             raise InventoryError(f"{where}: variable {name!r} is none of ours and would do nothing; {hint}")
+        value, allowed = variables[name], choices.get(name, [])
+        if allowed and not (isinstance(value, str) and "{{" in value) and str(value) not in allowed:
+            near = get_close_matches(str(value), allowed, 1)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            raise InventoryError(f"{where}: {name} is {str(value)[:80]!r}; {hint}Expected one of {', '.join(allowed)}")

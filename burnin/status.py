@@ -39,6 +39,16 @@ class NodeStatus:
         return "" if self.hottest_c is None else f"{self.hottest_c:.0f} C"
 
 
+def count(number: int, thing: str) -> str:
+    """'1 node', '4 nodes'."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def duration(seconds: float) -> str:
+    """'52 minutes', '25 seconds'."""
+    return count(round(seconds / 60), "minute") if seconds >= 90 else count(round(seconds), "second")
+
+
 def clean(value: object) -> str:
     """Text for one line of a terminal: no control characters, bounded."""
     return "".join(letter if letter.isprintable() else " " for letter in str(value if value is not None else ""))[:LONGEST].strip()

@@ -21,12 +21,14 @@ def project() -> Path:
     )
 
 
-def role_variables(root: Path) -> dict[str, list[str]]:
-    """role -> the variables that its argument specs name."""
-    found: dict[str, list[str]] = {}
+def role_variables(root: Path) -> dict[str, dict[str, list[str]]]:
+    """role -> the variables that its argument specs name -> the choices of each (none: anything goes)."""
+    found: dict[str, dict[str, list[str]]] = {}
     for spec in sorted((root / "roles").glob("*/meta/argument_specs.yml")):
         document = yaml.safe_load(spec.read_text(encoding="utf-8"))
-        found[spec.parent.parent.name] = sorted(
-            {name for entry in document["argument_specs"].values() for name in entry.get("options", {})}
-        )
+        found[spec.parent.parent.name] = {
+            name: [str(choice) for choice in option.get("choices", [])]
+            for entry in document["argument_specs"].values()
+            for name, option in entry.get("options", {}).items()
+        }
     return found

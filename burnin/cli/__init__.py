@@ -11,7 +11,7 @@ from burnin import __version__
 from burnin.cli import control, looking, racks, stack
 from burnin.errors import BurninError
 
-USAGE, STOPPED = 2, 11
+USAGE, STOPPED, BROKEN = 2, 11, 12
 
 EPILOG = "Exit codes: 0 all pass · 2 bad input, nothing was touched · 10 something is RMA or FAIL · 11 inconclusive or to be retested · 12 burnin broke"
 
@@ -44,10 +44,15 @@ for module in (racks, control, looking, stack):
 def run(argv: list[str]) -> int:
     """Run the command line `argv`; returns the exit code. What is not expected is left to fly: the caller makes it exit 12."""
     try:
-        code = app(argv, standalone_mode=False)
+        code = app(argv or ["--help"], standalone_mode=False)
     except TyperException as problem:
         sys.stderr.write(f"burnin: {problem.format_message()} (see burnin --help)\n")
         return USAGE
+    except BrokenPipeError:
+        return BROKEN
+    except OSError as problem:
+        sys.stderr.write(f"burnin: {problem}; what was written so far stays, make room or give a place that can be written\n")
+        return BROKEN
     except BurninError as problem:
         sys.stderr.write(f"burnin: {problem}\n")
         return problem.exit_code

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from burnin.cli import options
+
+if TYPE_CHECKING:
+    from burnin.stages.nodes import Target
 
 
 def register(app: typer.Typer) -> None:
@@ -17,6 +21,7 @@ def register(app: typer.Typer) -> None:
 
 def status(
     run: options.Run = None,
+    inventory: options.OtherInventory = [],  # noqa: B006
     out: options.Out = options.RUNS,
     extra_vars: options.Extra = [],  # noqa: B006
     json: options.Json = False,
@@ -30,11 +35,12 @@ def status(
     from burnin.stages import control
 
     with catching_signals() as cancel:
-        return show_status(control.status(_folder(run, out), options.variables(extra_vars), cancel), as_json=json)
+        return show_status(control.status(_folder(run, out), _target(inventory, extra_vars), cancel), as_json=json)
 
 
 def resume(
     run: options.Run = None,
+    inventory: options.OtherInventory = [],  # noqa: B006
     out: options.Out = options.RUNS,
     extra_vars: options.Extra = [],  # noqa: B006
     json: options.Json = False,
@@ -50,12 +56,13 @@ def resume(
 
     folder = _folder(run, out)
     with catching_signals() as cancel, showing() as show:
-        document = control.resume(folder, options.variables(extra_vars), show, cancel)
+        document = control.resume(folder, _target(inventory, extra_vars), show, cancel)
     return finish(folder, document, as_json=json)
 
 
 def stop(
     run: options.Run = None,
+    inventory: options.OtherInventory = [],  # noqa: B006
     out: options.Out = options.RUNS,
     extra_vars: options.Extra = [],  # noqa: B006
     json: options.Json = False,
@@ -69,7 +76,13 @@ def stop(
     from burnin.stages import control
 
     with catching_signals() as cancel:
-        return show_status(control.stop(_folder(run, out), options.variables(extra_vars), cancel), as_json=json)
+        return show_status(control.stop(_folder(run, out), _target(inventory, extra_vars), cancel), as_json=json)
+
+
+def _target(inventory: list[str], extra_vars: list[str]) -> Target:
+    from burnin.stages.nodes import Target
+
+    return Target(tuple(inventory), variables=options.variables(extra_vars))
 
 
 def _folder(run: str | None, out: Path) -> Path:

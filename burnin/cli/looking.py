@@ -64,6 +64,8 @@ def verdict(
         document = judging.judge_table(
             table, columns=columns, test=test, better=direction, sku=sku, policy_path=policy, reference=reference
         )
+        if better is None:
+            typer.echo(judging.assumed_direction(test), err=True)
         return finish(None, document, as_json=json)
     for name, value in (("--columns", columns), ("--better", better), ("--sku", sku)):
         if value is not None:
@@ -88,6 +90,7 @@ def report(
     Example: burnin report --format junit --out junit.xml
     """
     from burnin.adapters.run_files import find_run, write_text
+    from burnin.cli import out as output
     from burnin.stages.judging import judge_run
     from burnin.stages.reporting import FILES, render
 
@@ -95,7 +98,7 @@ def report(
     text = render(folder, judge_run(folder), format.value)
     target = out or (folder / FILES["html"] if format is Format.HTML else None)
     if target is None:
-        typer.echo(text, nl=False)
+        output.write(text)
         return 0
     try:
         write_text(target, text)

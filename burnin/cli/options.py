@@ -14,6 +14,9 @@ RUNS = Path("runs")
 Inventory = Annotated[
     list[str], typer.Option("-i", "--inventory", help="Ansible inventory: a file or folder; may be given again.", show_default=False)
 ]
+OtherInventory = Annotated[
+    list[str], typer.Option("-i", "--inventory", help="Another inventory than the run was opened with.", show_default=False)
+]
 Limit = Annotated[str | None, typer.Option("--limit", help="Only these hosts (Ansible pattern).")]
 Out = Annotated[Path, typer.Option("--out", help="Where run folders are made.")]
 Extra = Annotated[list[str], typer.Option("-e", "--extra-vars", help="K=V or @FILE, as for ansible-playbook.")]

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from burnin.cli import options
+from burnin.errors import UsageError
 
 PASS_THROUGH = {"help_option_names": ["-h", "--help"]}
 
@@ -35,6 +36,10 @@ def demo(
     from burnin.cli.summary import finish
     from burnin.stages import demo as stage
 
+    if verify and nodes < stage.LEAST_TO_VERIFY:
+        raise UsageError(
+            f"--verify with --nodes {nodes}: the faults stand in {stage.LEAST_TO_VERIFY} nodes; give --nodes {stage.LEAST_TO_VERIFY} or more"
+        )
     with catching_signals() as cancel, showing() as show:
         folder, document, hosts = stage.run(nodes=nodes, gpus=gpus, seed=seed, out=out, show=show, cancel=cancel)
     code = finish(folder, document, as_json=json)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -13,13 +12,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from burnin.cli import out
 from burnin.outcome import Outcome, exit_code
 from burnin.status import NodeStatus
 from burnin.verdict.document import dump, outcomes
 
 STYLE = {"RMA": "bold white on red", "FAIL": "bold red", "RETEST": "yellow", "INCONCLUSIVE": "magenta", "REVIEW": "cyan", "PASS": "green"}
 MOST_ROWS = 60
-LOG_WIDTH = 160
 STANDING = ("running", "finished", "stopped")
 
 
@@ -32,10 +31,9 @@ def finish(folder: Path | None, document: Mapping[str, Any], *, as_json: bool) -
     if not document:
         return 0
     if as_json:
-        sys.stdout.write(dump(document))
-        sys.stdout.flush()
+        out.write(dump(document))
     else:
-        console = Console() if sys.stdout.isatty() else Console(width=LOG_WIDTH)
+        console = out.console()
         _print(console, document)
         if folder is not None:
             report = folder / "report.html"
@@ -49,7 +47,7 @@ def _path(console: Console, label: str, path: Path) -> None:
 
 def _print(console: Console, document: Mapping[str, Any]) -> None:
     summary = document["summary"]
-    counts = Text(f"{summary['gpus']} GPUs:  ")
+    counts = Text(f"{summary['gpus']} GPU{'' if summary['gpus'] == 1 else 's'}:  ")
     for outcome in Outcome:
         count = summary[outcome.value]
         counts.append(f" {outcome.value} {count} ", style=STYLE[outcome.value] if count else "dim").append("  ")
@@ -65,6 +63,10 @@ def _print(console: Console, document: Mapping[str, Any]) -> None:
             console.print(_text(f"… and {len(rows) - MOST_ROWS} more; the report lists them all", "dim"))
         console.print()
     console.print(counts)
+    if document.get("simulated"):
+        console.print(Text("Simulated GPUs: no part here is real.", style="bold yellow"))
+    for note in document.get("notes", []):
+        console.print(_text(f"Note: {note}", "yellow"))
 
 
 def _rows(document: Mapping[str, Any]) -> list[tuple[str, str, str, str, str, str]]:
@@ -102,7 +104,7 @@ def _row(judged: Mapping[str, Any], part: str, serial: str) -> tuple[str, str, s
 def show_status(states: Mapping[str, NodeStatus], *, as_json: bool) -> int:
     """Print node -> status; 11 when one does not answer or has gone, else 0."""
     if as_json:
-        sys.stdout.write(json.dumps({"nodes": {node: asdict(state) for node, state in states.items()}}, sort_keys=True) + "\n")
+        out.write(json.dumps({"nodes": {node: asdict(state) for node, state in states.items()}}, sort_keys=True) + "\n")
     else:
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
         for name in ("node", "state", "minutes", "hottest", "throttling", "stage"):
@@ -110,5 +112,5 @@ def show_status(states: Mapping[str, NodeStatus], *, as_json: bool) -> int:
         for node, state in sorted(states.items()):
             cells = (node, state.state, state.minutes, state.hottest, state.throttling or "", state.stage or state.why)
             table.add_row(*(_text(cell) for cell in cells))
-        (Console() if sys.stdout.isatty() else Console(width=LOG_WIDTH)).print(table)
+        out.console().print(table)
     return 0 if states and all(state.state in STANDING for state in states.values()) else 11

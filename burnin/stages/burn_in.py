@@ -16,7 +16,7 @@ from burnin.node.plan import check_plan
 from burnin.stages.judging import judge_run
 from burnin.stages.nodes import Driver, Target
 from burnin.stages.reporting import write_reports
-from burnin.status import NodeStatus, clean, parse
+from burnin.status import NodeStatus, clean, count, duration, parse
 
 PLAY_TIMEOUT_S = 900.0
 POLL_TIMEOUT_S = 120.0
@@ -89,7 +89,7 @@ def burn_in(
         if started and not target.check:
             _poll(driver, started, show, cancel, interval_s or poll_interval_s(plan.planned_s), plan.planned_s, give_up_s)
             if cancel():
-                show.say(f"Stopping the load on {len(started)} nodes ({cancel.reason}).")
+                show.say(f"Stopping the load on {count(len(started), 'node')} ({cancel.reason}).")
                 stop(driver, started)
             show.stage("Collect the evidence")
             driver.note_all("collect", driver.play("burnin_collect.yml", started, stage="collect", timeout_s=PLAY_TIMEOUT_S, deaf=True))
@@ -115,14 +115,14 @@ def _watch(event: Event, show: Show) -> None:
 
 def _preflight(driver: Driver, nodes: list[str], show: Show) -> list[str]:
     """The nodes that may be burned in."""
-    show.stage(f"Preflight of {len(nodes)} nodes")
+    show.stage(f"Preflight of {count(len(nodes), 'node')}")
     states = driver.note_all("preflight", driver.play("preflight.yml", nodes, stage="preflight", timeout_s=PLAY_TIMEOUT_S))
     return sorted(node for node, state in states.items() if state is HostState.OK)
 
 
 def _start(driver: Driver, nodes: list[str], show: Show, planned_s: float) -> list[str]:
     """Begin or continue; returns the nodes on which it may be running (a cancelled play may have started some)."""
-    show.stage(f"Start on {len(nodes)} nodes: {planned_s / 60:.0f} minutes are planned")
+    show.stage(f"Start on {count(len(nodes), 'node')}: {duration(planned_s)} planned")
     result = driver.play("burnin_start.yml", nodes, stage="start", timeout_s=PLAY_TIMEOUT_S)
     states = driver.note_all("start", result)
     if result.status != "finished":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,8 @@ from burnin.status import NodeStatus, parse
 States = dict[str, NodeStatus]
 
 
-def _driver(folder: Path, variables: Mapping[str, Any], cancel: Cancel) -> tuple[Driver, list[str]]:
-    target = target_of(folder, Target((), variables=variables))
-    return Driver(folder, target, cancel), [str(node["node"]) for node in read_run_json(folder)["inventory"]["nodes"]]
+def _driver(folder: Path, target: Target, cancel: Cancel) -> tuple[Driver, list[str]]:
+    return Driver(folder, target_of(folder, target), cancel), [str(node["node"]) for node in read_run_json(folder)["inventory"]["nodes"]]
 
 
 def _states(result: PlayResult | None) -> States:
@@ -30,19 +28,18 @@ def _states(result: PlayResult | None) -> States:
     }
 
 
-def status(folder: Path, variables: Mapping[str, Any], cancel: Cancel) -> States:
+def status(folder: Path, target: Target, cancel: Cancel) -> States:
     """node -> how its run stands, asked now."""
-    driver, nodes = _driver(folder, variables, cancel)
+    driver, nodes = _driver(folder, target, cancel)
     return _states(driver.play("burnin_poll.yml", nodes, stage="status", timeout_s=POLL_TIMEOUT_S))
 
 
-def stop(folder: Path, variables: Mapping[str, Any], cancel: Cancel) -> States:
+def stop(folder: Path, target: Target, cancel: Cancel) -> States:
     """End the run on every node; a controller that is still polling then collects and concludes."""
-    driver, nodes = _driver(folder, variables, cancel)
+    driver, nodes = _driver(folder, target, cancel)
     return _states(stop_nodes(driver, nodes))
 
 
-def resume(folder: Path, variables: Mapping[str, Any], show: Show, cancel: Cancel) -> dict[str, Any]:
+def resume(folder: Path, target: Target, show: Show, cancel: Cancel) -> dict[str, Any]:
     """Go on where the run stands: what is finished is collected, what is not is continued."""
-    target = target_of(folder, Target((), variables=variables))
-    return burn_in(folder, target, show, cancel, preflight=False)
+    return burn_in(folder, target_of(folder, target), show, cancel, preflight=False)

@@ -20,6 +20,7 @@ from burnin.stages.opening import open_run
 POLL_S = 1.0
 NODES_PER_RACK = 2
 PLAN = "acceptance"
+LEAST_TO_VERIFY = 4  # the nodes of inventory/demo: fewer lack planted parts, and a cohort that can condemn
 
 Hosts = Mapping[str, Mapping[str, Any]]
 
@@ -29,8 +30,8 @@ def run(*, nodes: int, gpus: int, seed: int, out: Path, show: Show, cancel: Canc
     run_id = new_run_id()
     folder = out.resolve() / run_id
     place = folder.parent / f".{run_id}.inventory"
-    inventory = _inventory(place, nodes)
     try:
+        inventory = _inventory(place, nodes)
         variables = {"burnin_demo_root": str(folder), "burnin_demo_gpus": gpus, "burnin_demo_seed": seed}
         target = Target((str(inventory),), variables=variables, work_base=folder)
         hosts = resolve(Target((str(inventory),), variables=variables, work_base=place))
@@ -39,6 +40,10 @@ def run(*, nodes: int, gpus: int, seed: int, out: Path, show: Show, cancel: Canc
             hosts, plan=PLAN, runs=folder.parent, run_id=run_id, source=Target((str(folder / "inventory"),), variables=variables).source()
         )
         shutil.move(inventory, folder / "inventory")
+    except OSError as problem:
+        raise UsageError(
+            f"--out {out}: the demo's folder cannot be made there ({problem.strerror}); give a folder that can be written"
+        ) from None
     finally:
         shutil.rmtree(place, ignore_errors=True)
     target = Target((str(folder / "inventory"),), variables=variables, work_base=folder)

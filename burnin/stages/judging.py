@@ -63,6 +63,17 @@ def read_reference(path: Path | None) -> dict[str, float]:
         ) from None
 
 
+def direction_of(test: str) -> str:
+    """Which direction is good where nobody says: the catalog's, and higher for a test that is not in it."""
+    known = TESTS.get(test)
+    return known.better if known else "higher"
+
+
+def assumed_direction(test: str) -> str:
+    """What a person is told when --better was left out."""
+    return f"burnin verdict: a {direction_of(test)} {test} is taken to be better; say --better lower or --better higher"
+
+
 def judge_table(
     path: Path, *, columns: str | None, test: str, better: str | None, sku: str | None, policy_path: Path | None, reference: Path | None
 ) -> dict[str, Any]:
@@ -71,7 +82,7 @@ def judge_table(
 
     policy = load_policy(policy_path)
     known = TESTS.get(test)
-    direction = better or (known.better if known else "higher")
+    direction = better or direction_of(test)
     mapping = parse_columns(columns, str(path))
     try:
         if path.stat().st_size > LARGEST_TABLE_BYTES:

@@ -16,7 +16,7 @@ from burnin.adapters.clock import utc_now
 from burnin.adapters.names import check_host_name, node_folder
 from burnin.adapters.run_files import new_run_id, write_json
 from burnin.adapters.zipapp import build
-from burnin.errors import InventoryError, PlanError, PolicyError
+from burnin.errors import InventoryError, PlanError, PolicyError, UsageError
 from burnin.inventory import Node, node_of
 from burnin.node.plan import Plan
 from burnin.verdict.policy import Policy, read_policy
@@ -86,7 +86,10 @@ def open_run(
     nodes = resolve_nodes(hosts, policy)
     run_id = run_id or new_run_id()
     folder = runs.resolve() / run_id
-    folder.mkdir(parents=True, mode=0o700)
+    try:
+        folder.mkdir(parents=True, mode=0o700)
+    except OSError as problem:
+        raise UsageError(f"--out {runs}: no run folder can be made there ({problem.strerror}); give a folder that can be written") from None
     program = build(folder / NODE_PROGRAM)
     document = {
         "schema": "burnin.run/1",

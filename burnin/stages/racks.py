@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from burnin.stages.burn_in import GIVE_UP, PLAY_TIMEOUT_S, Show, conclude, patie
 from burnin.stages.burn_in import burn_in as burn_in_stage
 from burnin.stages.nodes import Driver, Target, resolve
 from burnin.stages.opening import Opened, open_run
-from burnin.status import NodeStatus, clean
+from burnin.status import NodeStatus, clean, count
 
 DEFAULT_PLAN = "acceptance"
 
@@ -51,17 +52,21 @@ def go(
     target = with_patience(target, hosts)
     chosen = plan if not burn_in else plan_of(hosts, plan)
     opened = open_run(hosts, plan=chosen or DEFAULT_PLAN, runs=runs, policy_path=policy, source=target.source(), burn_in=burn_in)
-    show.say(f"Run {opened.run_id}: {len(opened.nodes)} nodes, plan {opened.plan.name}, in {opened.folder}")
-    if burn_in:
-        return opened.folder, burn_in_stage(opened.folder, target, show, cancel, preflight=preflight, reference=reference)
-    return opened.folder, _look(opened, target, show, cancel)
+    show.say(f"Run {opened.run_id}: {count(len(opened.nodes), 'node')}, plan {opened.plan.name}, in {opened.folder}")
+    try:
+        if burn_in:
+            return opened.folder, burn_in_stage(opened.folder, target, show, cancel, preflight=preflight, reference=reference)
+        return opened.folder, _look(opened, target, show, cancel)
+    finally:
+        if target.check and burn_in:
+            shutil.rmtree(opened.folder)  # a dry run is no run: the newest run stays the newest
 
 
 def _look(opened: Opened, target: Target, show: Show, cancel: Cancel) -> dict[str, Any]:
     """Preflight alone: who is there, judged against what was bought."""
     with locked(opened.folder):
         driver = Driver(opened.folder, target, cancel)
-        show.stage(f"Preflight of {len(opened.nodes)} nodes")
+        show.stage(f"Preflight of {count(len(opened.nodes), 'node')}")
         result = driver.play("preflight.yml", [node.node for node in opened.nodes], stage="preflight", timeout_s=PLAY_TIMEOUT_S)
         for name, state in driver.note_all("preflight", result).items():
             show.node(

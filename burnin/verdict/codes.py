@@ -53,11 +53,13 @@ CODES: dict[str, Code] = {
     "PREFLIGHT_FAILED": Code("node", "Mend what preflight named, then run it again."),
     "RUN_FAILED": Code("node", "The run could not go on (reason named): mend it and resume."),
     "EVIDENCE_UNREADABLE": Code("node", "A result file is damaged: collect again (burnin resume); if it stays so, check the node's disk and run again."),
+    "TESTS_SKIPPED": Code("node", "See the named reason, mend it on the node and run again: a test that did not run has shown nothing."),
     # rack
     "RACK_OK": Code("rack", "Nothing to do."),
     "RACK_SLOW": Code("rack", "Look at the rack before its nodes: cooling, power feed, switch."),
     "RACK_HOT": Code("rack", "The same slot throttles in several of its nodes: check inlet air, containment and blanking panels."),
     # fleet
+    "NOTHING_SHOWN": Code("fleet", "See what kept the nodes from measuring (their findings say), mend it and run again."),
     "FLEET_OK": Code("fleet", "Nothing to do."),
     "ENVIRONMENT_SUSPECT": Code("fleet", "All are slow alike: suspect the stack, the power limit or the test itself; try a node known to be good. No RMA from this."),
     "SPREAD_UNUSUAL": Code("fleet", "Look at the distribution before sending anything back: mixed kinds, inlet air, power limits, a test not settled."),

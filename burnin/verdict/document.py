@@ -117,6 +117,8 @@ def build(verdict: Verdict) -> dict[str, Any]:
         "schema": SCHEMA,
         "run_id": evidence.run_id,
         "plan": evidence.plan,
+        "simulated": evidence.simulated,
+        "notes": sorted(evidence.notes),
         "digest": digest(evidence, policy.digest),
         "policy": {
             "name": policy.name,

@@ -102,8 +102,12 @@ def _sound(case: Case, found: Iterable[Found]) -> Iterator[Found]:
         yield Where("node", name), finding("NODE_OK", Outcome.PASS, why)
     for rack in sorted(rack for rack in racks if rack is not None and Where("rack", rack) not in faulty):
         yield Where("rack", rack), finding("RACK_OK", Outcome.PASS, "No fault that its nodes share.")
-    if Where("fleet", "") not in faulty and (case.measured or (looked_only and evidence.parts)):
+    if Where("fleet", "") in faulty:
+        return
+    if case.measured or (looked_only and evidence.parts):
         yield Where("fleet", ""), finding("FLEET_OK", Outcome.PASS, "No fault that the whole fleet shares.")
+    else:
+        yield Where("fleet", ""), finding("NOTHING_SHOWN", Outcome.INCONCLUSIVE, "No part showed a value that can be judged.")
 
 
 def _sorted(found: Iterable[Found]) -> dict[Where, tuple[Finding, ...]]:

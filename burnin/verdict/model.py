@@ -85,6 +85,7 @@ class NodeFacts:
     rebooted: bool = False
     where: str = ""  # where the journal ends, in words
     skipped: tuple[tuple[str, str], ...] = ()  # (test, reason)
+    simulated: bool = False  # its identity says that its GPUs are simulated
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,8 @@ class Evidence:
     run_id: str | None = None
     plan: str | None = None
     from_table: bool = False
+    simulated: bool = False  # some node said that its GPUs are simulated
+    notes: tuple[str, ...] = ()  # what a person should know beside the findings
 
 
 WINDOW_COLUMNS = (

@@ -102,6 +102,10 @@ def _changed(name: str, entry: Any, limits: Mapping[str, Any], where: str) -> di
     value, shipped = entry["value"], limits[name]
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < LARGEST:
         raise PolicyError(f"{where}: limits.{name}.value is {str(value)[:40]!r}; expected a number, zero or more")
+    if str(entry["unit"]) != str(shipped["unit"]):
+        raise PolicyError(
+            f"{where}: limits.{name}.unit is {str(entry['unit'])[:40]!r}; expected {shipped['unit']!r}, in which the limit is meant"
+        )
     if isinstance(shipped["value"], int) and value != int(value):
         raise PolicyError(f"{where}: limits.{name}.value is {value!r}; expected a whole number of {shipped['unit']}")
     if str(shipped["unit"]).startswith("%") and value >= 100:

@@ -81,7 +81,8 @@ def read_run(files: RunFiles, policy: Policy) -> Evidence:
     owed: dict[str, int] = defaultdict(int)
     for step in steps.values():
         owed[step.test] += step.starts * step.windows
-    return Evidence(mark_duplicates(parts), frame, tuple(nodes), dict(owed), run.run_id, run.plan)
+    simulated = any(node.simulated for node in nodes)
+    return Evidence(mark_duplicates(parts), frame, tuple(nodes), dict(owed), run.run_id, run.plan, simulated=simulated)
 
 
 def _steps(plan: object) -> dict[str, Step]:
@@ -192,4 +193,5 @@ def _shown(
     rows, invalid = windows.read(keys, measured, run.steps, problems) if parts is not None else ([], {})
     found = [replace(part, invalid=(*part.invalid, *invalid.get(part.key, ()))) for part in parts or ()]
     slots = tuple(sorted((part.slot for part in found), key=lambda slot: (slot is None, slot)))
-    return replace(facts, shown=parts is not None, seen_slots=slots, unreadable=problems.told()), found, rows
+    simulated = mapping(identity.get("before")).get("backend") == "sim"
+    return replace(facts, shown=parts is not None, seen_slots=slots, unreadable=problems.told(), simulated=simulated), found, rows

@@ -19,6 +19,7 @@ from burnin.verdict.reading import IN_REACH
 TEXTS = ("gpu", "serial", "node", "rack", "slot", "test", "start", "sku", "pci")
 NUMBERS = ("value", "temp_c", "margin_c", "power_w", "sm_clock_mhz", "hw_thermal_fraction")
 UNKNOWN = ("", "-1", "nan", "none", "null", "n/a", "[n/a]", "na", "unknown")
+ROW = "\0row"  # a column of ours beside the file's, under a name that no file has
 DIRECTIONS = ("higher", "lower")
 OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 MOST_NAMED, MOST_SHOWN, LONGEST_NAME = 3, 300, 200
@@ -57,8 +58,8 @@ def _frame(content: bytes, where: str) -> pl.DataFrame:
         raise TableError(
             f"{where}: cannot be read as CSV ({str(problem).splitlines()[0][:160]}); expected UTF-8, a header line and rows of equal length"
         ) from None
-    frame = frame.with_row_index("row", offset=2)
-    frame = frame.filter(~pl.all_horizontal(pl.exclude("row").is_null())) if frame.width > 2 else frame
+    frame = frame.with_row_index(ROW, offset=2)
+    frame = frame.filter(~pl.all_horizontal(pl.exclude(ROW).is_null())) if frame.width > 2 else frame
     if frame.is_empty():
         raise TableError(f"{where}: has a header and no rows; nothing to judge")
     if frame[frame.columns[-1]].null_count():
@@ -100,7 +101,7 @@ def _check_lengths(content: bytes, where: str) -> None:
 
 
 def _chosen(frame: pl.DataFrame, columns: Mapping[str, str], where: str) -> dict[str, str]:
-    known = frame.columns[1:]
+    known = [name for name in frame.columns if name != ROW]
     listed = ", ".join(known)[:MOST_SHOWN]
     chosen = dict(columns) or {name: name for name in TEXTS + NUMBERS if name in known}
     for needed in ("gpu", "value"):
@@ -118,7 +119,7 @@ def _clean(frame: pl.DataFrame, chosen: Mapping[str, str], test: str, where: str
     texts = [_text(name, chosen[name]) if name in chosen else pl.lit(None, dtype=pl.String).alias(name) for name in TEXTS]
     numbers = [_number(name, chosen[name]) if name in chosen else pl.lit(None, dtype=pl.Float64).alias(name) for name in NUMBERS]
     told = pl.col(chosen["value"]).fill_null("").str.strip_chars().str.slice(0, 40).alias("told")
-    clean = frame.select("row", told, *texts, *numbers)
+    clean = frame.select(pl.col(ROW).alias("row"), told, *texts, *numbers)
     nameless = clean.filter(pl.col("gpu").is_null())
     if not nameless.is_empty():
         raise TableError(f"{where}: row {nameless['row'][0]}: column {chosen['gpu']!r} names no GPU; every row needs its UUID or serial")
@@ -170,7 +171,14 @@ def read_table(
         *(pl.lit(0).alias(name) for name in ("seed", "checked", "wrong")),
         *(none.alias(name) for name in ("sw_thermal_fraction", "hw_power_brake_fraction")),
     ).select(WINDOW_COLUMNS)
-    return Evidence(parts=_parts(clean, sku, policy, chosen["value"]), windows=windows, from_table=True)
+    return Evidence(parts=_parts(clean, sku, policy, chosen["value"]), windows=windows, from_table=True, notes=_notes(frame))
+
+
+def _notes(frame: pl.DataFrame) -> tuple[str, ...]:
+    """What a person should know of the table beside the findings: whether a row stands twice cannot be told from two equal measurements."""
+    copies = len(frame) - frame.drop(ROW).n_unique()
+    told = f"{copies} of {len(frame)} rows are exact copies of others. Each row counts as a start; if they were copied, remove them and judge again."
+    return (told,) if copies else ()
 
 
 def _named_nodes(clean: pl.DataFrame) -> pl.DataFrame:

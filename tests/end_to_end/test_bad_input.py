@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -148,3 +149,73 @@ def test_a_crash_of_ours_is_12_and_never_1(tmp_path: Path) -> None:
 
     assert done.returncode == 12
     assert "boom" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "nearest"), [("burnin_run_backend", "cpuu", "cpu"), ("burnin_run_supervisor", "proces", "process")]
+)
+def test_a_value_that_is_no_choice(tmp_path: Path, name: str, value: str, nearest: str) -> None:
+    inventory(tmp_path, HOST.format(host="n1", extra=f"{name}: {value}"))
+
+    refused(burnin("run", "-i", "hosts.yml", cwd=tmp_path), "n1", name, f"did you mean '{nearest}'", cwd=tmp_path)
+
+
+def test_a_limit_in_another_unit(tmp_path: Path) -> None:
+    inventory(tmp_path, HOST.format(host="n1", extra=""))
+    text = "schema: burnin.policy/1\nlimits:\n  heat_margin_c: {value: 9, unit: F, why: summer, source: us}\n"
+    (tmp_path / "p.yaml").write_text(text, encoding="utf-8")
+
+    refused(burnin("run", "-i", "hosts.yml", "--policy", "p.yaml", cwd=tmp_path), "heat_margin_c", "'F'", "'C'", cwd=tmp_path)
+
+
+def test_a_place_for_runs_that_is_a_file(tmp_path: Path) -> None:
+    inventory(tmp_path, HOST.format(host="n1", extra=""))
+    (tmp_path / "taken").write_text("", encoding="utf-8")
+
+    refused(burnin("run", "-i", "hosts.yml", "--out", "taken", cwd=tmp_path), "--out taken", cwd=tmp_path)
+
+
+def test_a_demo_too_small_to_verify(tmp_path: Path) -> None:
+    refused(burnin("demo", "--nodes", "2", "--verify", cwd=tmp_path), "--nodes 4", cwd=tmp_path)
+
+
+def rows(copies: int) -> str:
+    """32 GPUs with one value each, one of them 10 % slow; every row so many times."""
+    lines = [f"GPU-{number},{90 if number == 3 else 100 + number / 100}" for number in range(32)]
+    return "gpu,value\n" + "\n".join(line for line in lines for _ in range(copies)) + "\n"
+
+
+def test_copies_of_rows_are_told(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(rows(copies=4), encoding="utf-8")
+
+    done = burnin("verdict", "--table", "t.csv", "--better", "higher", "--json", cwd=tmp_path)
+
+    assert "96 of 128 rows are exact copies" in json.loads(done.stdout)["notes"][0]
+
+
+def test_a_direction_that_nobody_named_is_told(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(rows(copies=1), encoding="utf-8")
+
+    assert "a higher value is taken to be better; say --better" in burnin("verdict", "--table", "t.csv", cwd=tmp_path).stderr
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]], ids=["for a person", "for a machine"])
+def test_a_reader_that_goes_away_does_not_change_the_exit_code(tmp_path: Path, more: list[str]) -> None:
+    (tmp_path / "t.csv").write_text(rows(copies=1), encoding="utf-8")
+    command = f"'{BURNIN}' verdict --table t.csv --better higher {' '.join(more)} | true; exit ${{PIPESTATUS[0]}}"
+
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+
+    assert (done.returncode, done.stderr) == (11, "")
+
+
+def test_a_full_disk_behind_stdout_is_12_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(rows(copies=1), encoding="utf-8")
+
+    with Path("/dev/full").open("w") as full:
+        command = [str(BURNIN), "verdict", "--table", "t.csv", "--better", "higher", "--json"]
+        done = subprocess.run(command, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+
+    assert done.returncode == 12
+    assert "No space left" in done.stderr
+    assert "Traceback" not in done.stderr

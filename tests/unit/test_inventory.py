@@ -8,7 +8,10 @@ from burnin.errors import InventoryError, PolicyError
 from burnin.inventory import check_variables, node_of
 from burnin.verdict.policy import default_policy
 
-ROLES = {"burnin_run": ["burnin_run_root", "burnin_run_plan"], "preflight": ["preflight_free_mib"]}
+ROLES = {
+    "burnin_run": {"burnin_run_root": [], "burnin_run_plan": [], "burnin_run_backend": ["nvml", "cpu", "sim"]},
+    "preflight": {"preflight_free_mib": []},
+}
 POLICY = default_policy()
 
 
@@ -53,8 +56,20 @@ def test_an_unknown_sku_names_the_nearest() -> None:
 )
 def test_a_misspelt_variable_of_ours_is_refused(name: str, nearest: str) -> None:
     with pytest.raises(InventoryError, match=rf"hosts.yml: gpu-01: variable '{name}'.*did you mean '{nearest}'"):
-        check_variables([name], ROLES, "hosts.yml: gpu-01")
+        check_variables({name: 1}, ROLES, "hosts.yml: gpu-01")
 
 
 def test_other_peoples_variables_are_theirs() -> None:
-    check_variables(["ansible_host", "ntp_servers", "burnin_rack", "burnin_run_plan", "kernel_args"], ROLES, "hosts.yml")
+    check_variables(
+        dict.fromkeys(("ansible_host", "ntp_servers", "burnin_rack", "burnin_run_plan", "kernel_args"), "x"), ROLES, "hosts.yml"
+    )
+
+
+def test_a_value_that_is_none_of_the_choices_is_refused_before_a_node_is_blamed() -> None:
+    with pytest.raises(InventoryError, match=r"n1: burnin_run_backend is 'cpuu'; did you mean 'cpu'\? Expected one of nvml, cpu, sim"):
+        check_variables({"burnin_run_backend": "cpuu"}, ROLES, "n1")
+
+
+@pytest.mark.parametrize("value", ["sim", "{{ site_backend }}"])
+def test_a_choice_or_a_template_is_taken(value: str) -> None:
+    check_variables({"burnin_run_backend": value}, ROLES, "n1")

@@ -65,6 +65,9 @@ def _node(node: NodeFacts) -> Iterator[Finding]:
             yield finding("NODE_UNREACHABLE", Outcome.INCONCLUSIVE, "Nothing came from this node: no evidence was collected.")
     else:
         yield from _ending(node)
+        if node.skipped:
+            told = "; ".join(f"{test}: {reason}" for test, reason in node.skipped[:3])
+            yield finding("TESTS_SKIPPED", Outcome.INCONCLUSIVE, f"{len(node.skipped)} of its tests were skipped ({told}).", cause="host")
     yield from _count(node)
 
 

@@ -109,4 +109,6 @@ def _slowdown(case: Case, one: Measured, seen: _Test) -> Finding:
         "temp_c": one.state["temp_c"],
     }
     facts = {"test": one.cohort.test, "value": fraction, "unit": "% of the time", "windows": one.windows, "evidence": evidence}
+    if outcome is Outcome.RMA:
+        facts["action"] = "Take the vendor's field diagnostic and open an RMA with this evidence: the air is not the reason."
     return finding("THERMAL_SLOWDOWN", outcome, f"{told} (median {fraction:.0f} % of the time); {tail}", cause="heat", **facts)

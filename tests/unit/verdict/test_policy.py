@@ -13,12 +13,16 @@ HEAD = "schema: burnin.policy/1\n"
 WITH = "unit: x, why: y, source: z}"
 
 
+def in_unit(unit: str) -> str:
+    return WITH.replace("unit: x", f"unit: '{unit}'")
+
+
 def test_without_a_file_the_shipped_policy_holds() -> None:
     assert read_policy(None) == default_policy()
 
 
 def test_a_site_changes_what_it_names_and_nothing_else() -> None:
-    changed = read_policy(HEAD + f"name: ours\nlimits:\n  heat_margin_c: {{value: 7, {WITH}\n")
+    changed = read_policy(HEAD + f"name: ours\nlimits:\n  heat_margin_c: {{value: 7, {in_unit('C')}\n")
 
     assert (changed.name, changed.limit("heat_margin_c"), changed.limit("perf_below_median_pct")) == ("ours", 7.0, 5.0)
     assert changed.digest != default_policy().digest
@@ -53,9 +57,11 @@ def test_a_site_adds_a_sku() -> None:
         pytest.param(HEAD + f"limits: {{heat_margin_c: {{value: -1, {WITH}}}", "zero or more", id="negative"),
         pytest.param(HEAD + f"limits: {{heat_margin_c: {{value: true, {WITH}}}", "expected a number", id="true"),
         pytest.param(
-            HEAD + f"limits: {{perf_windows_over: {{value: 2.5, {WITH}}}", "expected a whole number of windows", id="half a window"
+            HEAD + f"limits: {{perf_windows_over: {{value: 2.5, {in_unit('windows')}}}",
+            "expected a whole number of windows",
+            id="half a window",
         ),
-        pytest.param(HEAD + f"limits: {{perf_below_median_pct: {{value: 100, {WITH}}}", "less than 100", id="100 percent"),
+        pytest.param(HEAD + f"limits: {{perf_below_median_pct: {{value: 100, {in_unit('%')}}}", "less than 100", id="100 percent"),
         pytest.param(HEAD + "skus: {OURS: 8}", "skus.OURS holds int", id="a SKU that is a number"),
         pytest.param(HEAD + "skus: {OURS: {gpus: 8}}", "skus.OURS.gpus must give a number as value", id="a SKU's bare number"),
         pytest.param(HEAD + f"skus: {{OURS: {{gpu: {{value: 8, {WITH}}}}}", "skus.OURS.gpu is unknown", id="a SKU's misspelt fact"),
