@@ -224,7 +224,7 @@ def _config(request: PlayRequest, sources: list[str], place: Workplace) -> Any:
         project_dir=str(request.project.absolute()),
         playbook=str(_playbook(request)),
         inventory=sources,
-        limit=shlex.quote(f"@{limit}"),
+        limit=f"@{limit}",
         forks=request.forks,
         cmdline=shlex.join([*request.ansible_args, *(["--check"] if request.check else [])]) or None,
         envvars={"ANSIBLE_CALLBACK_PLUGINS": "", "AWX_LIB_DIRECTORY": ""},

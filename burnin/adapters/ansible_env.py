@@ -7,13 +7,17 @@ settings are the project's ansible.cfg; who wants another setting says so in `Pl
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pwd
+import re
 import secrets
 import shutil
+import stat
 import sys
 import sysconfig
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,7 +25,10 @@ from pathlib import Path
 
 from burnin.errors import BrokenError
 
+PLAIN_PATH = re.compile(r"[A-Za-z0-9_./+@%=-]+")
 PREFIX = "bi-"
+HELD = "held"  # locked while the play lasts
+STALE_AFTER_S = 3600.0
 MARK = "BURNIN_PLAY"
 LOCAL_REMOTE_TEMP = ".ansible/tmp"  # Ansible's default remote_tmp, which for a local connection is here, in the home
 MIN_FREE_BYTES = 16 << 20
@@ -66,8 +73,13 @@ class Workplace:
 
 @contextmanager
 def workplace(base: Path | None) -> Iterator[Workplace]:
-    """A fresh private place under `base`, else in memory where there is room; all of it is gone afterwards, come what may (B48, B49)."""
-    with _private(base or _memory()) as folder:
+    """A fresh private place under `base`, else in memory where there is room; all of it is gone afterwards, come what may (B48, B49).
+
+    A `base` with a space or another letter that Ansible's --limit would read as a pattern's separator cannot hold the file of hosts: then
+    memory is taken.
+    """
+    usable = base is not None and PLAIN_PATH.fullmatch(str(base.absolute()))
+    with _private(base if base is not None and usable else _memory()) as folder:
         sockets = folder / "s"
         if len(os.fsencode(sockets)) <= MAX_SOCKET_FOLDER_BYTES:
             sockets.mkdir(mode=0o700)
@@ -151,11 +163,28 @@ def _is_tmpfs(place: Path) -> bool:
 def _private(base: Path) -> Iterator[Path]:
     base = base.absolute()
     base.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _sweep(base)
     folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base))
-    try:
-        yield folder
-    finally:
-        _remove(folder)
+    with (folder / HELD).open("w", encoding="utf-8") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        try:
+            yield folder
+        finally:
+            _remove(folder)
+
+
+def _sweep(base: Path) -> None:
+    """Remove what a killed burnin of ours left: nobody holds it, and it is older than any play can last. It may hold secrets."""
+    for folder in base.glob(f"{PREFIX}*"):
+        try:
+            found = folder.lstat()
+            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or time.time() - found.st_mtime < STALE_AFTER_S:
+                continue
+            with (folder / HELD).open("r+", encoding="utf-8") as held:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+        except OSError:
+            continue  # held by one that lives, gone meanwhile, or none of ours
 
 
 def _remove(folder: Path) -> None:

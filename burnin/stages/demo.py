@@ -20,6 +20,7 @@ from burnin.stages.opening import open_run
 POLL_S = 1.0
 NODES_PER_RACK = 2
 PLAN = "acceptance"
+SHELL_LETTERS = "'\"`$\\%{}\n"
 LEAST_TO_VERIFY = 4  # the nodes of inventory/demo: fewer lack planted parts, and a cohort that can condemn
 
 Hosts = Mapping[str, Mapping[str, Any]]
@@ -29,6 +30,11 @@ def run(*, nodes: int, gpus: int, seed: int, out: Path, show: Show, cancel: Canc
     """Run the demo in a new folder below `out` and touch nothing else; returns the folder, the verdict's document and the hosts as resolved."""
     run_id = new_run_id()
     folder = out.resolve() / run_id
+    odd = sorted(set(str(folder)) & set(SHELL_LETTERS))
+    if odd:
+        raise UsageError(
+            f"--out {out}: holds {' '.join(odd)}, which the shells and templates that Ansible calls would read; give a plainer path"
+        )
     place = folder.parent / f".{run_id}.inventory"
     try:
         inventory = _inventory(place, nodes)
