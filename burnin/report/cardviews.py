@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ from burnin.report import charts
 from burnin.report.cards import MAX_MEMBERS, Card, Cards, causes, first_finding, lost_evidence, slot_index, slot_peers
 from burnin.report.document import Document, Finding, Part
 from burnin.report.series import Series
-from burnin.report.text import DASH, plain, plural
+from burnin.report.text import DASH, plain, plural, whole
 from burnin.report.words import MEANING, breakdown, kinds, name, place
 
 FINE_BUCKETS, COARSE_BUCKETS = 100, 60  # of two points each
@@ -37,6 +38,9 @@ EVIDENCE_UNITS = {
 }
 
 
+Sentences = tuple[tuple[tuple[tuple[str | None, str], ...], str], ...]  # of each action: (test to name, why) of its findings, action
+
+
 @dataclass(frozen=True, slots=True)
 class CardView:
     """What the template prints of one flagged part."""
@@ -46,7 +50,7 @@ class CardView:
     title: str
     codes: tuple[str, ...]
     causes: tuple[str, ...]
-    sentences: tuple[tuple[tuple[str, ...], str], ...]  # whys, action
+    sentences: Sentences
     facts: tuple[tuple[str, str], ...]
     charts: tuple[tuple[str, str, Markup], ...]  # label, unit, drawing
     keys: tuple[tuple[str, str], ...]  # class, words
@@ -109,14 +113,18 @@ def _view(card: Card, by_slot: dict[int, list[Part]], series: Mapping[str, Serie
     )
 
 
-def _sentences(part: Part) -> tuple[tuple[tuple[str, ...], str], ...]:
+def _sentences(part: Part) -> Sentences:
     """Why and what to do, of each finding as bad as the verdict; of the worst alone where none is. One action is said once."""
     worst = [f for f in part.bad_findings if f.outcome is part.verdict] or [f for f in (first_finding(part),) if f]
     if not worst:
-        return ((("No finding says why.",), "Judge the run again; if it stays so, this is a fault of burnin."),)
-    by_action: dict[str, dict[str, None]] = {}
+        return ((((None, "No finding says why."),), "Judge the run again; if it stays so, this is a fault of burnin."),)
+    codes = Counter(finding.code for finding in worst)
+    by_action: dict[str, dict[tuple[str | None, str], None]] = {}
     for finding in worst:
-        by_action.setdefault(finding.action, {})[finding.why or "No sentence says why."] = None
+        # The same finding in two tests: sentences alike, which do not all name their test.
+        is_named = finding.test is None or codes[finding.code] == 1 or finding.test in finding.why
+        said = (None if is_named else finding.test, finding.why or "No sentence says why.")
+        by_action.setdefault(finding.action, {})[said] = None
     return tuple((tuple(whys), action) for action, whys in by_action.items())
 
 
@@ -142,8 +150,8 @@ def _facts(part: Part) -> tuple[tuple[str, str], ...]:
     return tuple((label, name(value)) for label, value in known if value)
 
 
-def _findings(part: Part, sentences: tuple[tuple[tuple[str, ...], str], ...]) -> tuple[tuple[Finding, str], ...]:
-    said = {why for whys, _action in sentences for why in whys}
+def _findings(part: Part, sentences: Sentences) -> tuple[tuple[Finding, str], ...]:
+    said = {why for whys, _action in sentences for _test, why in whys}
     ordered = sorted(part.findings, key=lambda f: -f.outcome.badness)
     return tuple((f, " ".join(text for text in ("" if f.why in said else f.why, _evidence(f.evidence)) if text)) for f in ordered)
 
@@ -190,7 +198,7 @@ def _keys(part: Part, own: Series, peers: int) -> tuple[tuple[str, str], ...]:
         found.append(("peers", f"lowest to highest of slot {part.slot} in {plural(peers, 'other node')}"))
     found += [(f"t-{class_}", words) for flag, class_, words in THROTTLES if any(getattr(own, flag))]
     if (limit := _limit(part)) is not None and any(value is not None for value in own.temp_c):
-        found.append(("limit", f"max operating {limit:.0f} \N{DEGREE SIGN}C"))
+        found.append(("limit", f"max operating {whole(limit)} \N{DEGREE SIGN}C"))
     if own.steps[1:]:
         found.append(("border", "a step or a start begins"))
     return tuple(found)

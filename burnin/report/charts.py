@@ -13,7 +13,7 @@ from burnin.outcome import Outcome
 from burnin.report import svg
 from burnin.report.envelope import Buckets, Values, intervals, pieces, spread
 from burnin.report.series import Step
-from burnin.report.text import number, percent
+from burnin.report.text import number, percent, whole
 
 WIDTH = 400.0  # about what a phone and a third of a desktop have, so text keeps its size
 
@@ -223,7 +223,7 @@ def _grid(x: svg.Scale, y: svg.Scale, low: float, high: float, end_s: float) -> 
     parts = []
     for value in svg.ticks(low, high, 4):
         parts.append(svg.line((_LEFT, y(value)), (WIDTH - _RIGHT, y(value)), "grid"))
-        parts.append(svg.text(number(value) if abs(value) < 1 else f"{value:,.0f}", _LEFT - 5, y(value) + 4, class_="tick", anchor="end"))
+        parts.append(svg.text(number(value) if abs(value) < 1 else whole(value), _LEFT - 5, y(value) + 4, class_="tick", anchor="end"))
     step_s, divisor, unit = _time_step(end_s)
     count = int(end_s / step_s + 1e-9)
     for index in range(count + 1):

@@ -13,6 +13,8 @@ from burnin.outcome import Outcome
 SCHEMA = "burnin.verdict/1"
 TEXT_CHARACTERS = 2000  # of any one text; a sentence of ours has less than 600, so more is not ours
 
+FIT = frozenset({Outcome.PASS, Outcome.REVIEW})
+
 # A test's value was judged, whatever came of it.
 PERFORMANCE_CODES = frozenset({"PERF_OK", "PERF_BELOW_MEDIAN", "TOO_FEW_WINDOWS", "COHORT_TOO_SMALL", "TEST_MISSING", "VALUE_INVALID"})
 
@@ -111,6 +113,7 @@ class Cohort:
     median: float | None
     sigma_pct: float | None
     line: float | None
+    referenced: bool = False  # the median is a reference run's, not this cohort's own
 
     @property
     def line_pct(self) -> float | None:
@@ -137,6 +140,8 @@ class Document:
     fleet: Part
     cohorts: tuple[Cohort, ...]
     summary: Mapping[str, int]
+    simulated: bool = False
+    notes: tuple[str, ...] = ()
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -147,6 +152,14 @@ class Document:
     def tests(self) -> tuple[str, ...]:
         """The tests that GPUs were judged by, sorted."""
         return tuple(sorted({f.test for gpu in self.gpus for f in gpu.findings if f.is_performance and f.test is not None}))
+
+    @property
+    def readiness(self) -> tuple[tuple[Part, bool], ...]:
+        """Each node, and whether it and every GPU of it are PASS or REVIEW. A node that shows no GPU has shown nothing."""
+        fit: dict[str | None, bool] = {}
+        for gpu in self.gpus:
+            fit[gpu.node] = fit.get(gpu.node, True) and gpu.verdict in FIT
+        return tuple((node, node.verdict in FIT and fit.get(node.node, False)) for node in self.nodes)
 
     def count(self, outcome: Outcome) -> int:
         """How many GPUs have this verdict, counted from the list itself."""
@@ -174,6 +187,8 @@ def read(document: Mapping[str, Any]) -> Document:
         fleet=_part("fleet", _mapping(document.get("fleet"))),
         cohorts=tuple(_cohort(entry) for entry in _mappings(document.get("cohorts"))),
         summary={str(key): count for key, value in _mapping(document.get("summary")).items() if (count := _integer(value)) is not None},
+        simulated=document.get("simulated") is True,
+        notes=_texts(document.get("notes")),
     )
 
 
@@ -229,6 +244,7 @@ def _cohort(entry: Mapping[str, Any]) -> Cohort:
         median=finite(entry.get("median")),
         sigma_pct=finite(entry.get("sigma_pct")),
         line=finite(entry.get("line")),
+        referenced=entry.get("referenced") is True,
     )
 
 
@@ -250,6 +266,10 @@ def _outcome(value: object) -> Outcome:
 
 def _text(value: object) -> str | None:
     return value[:TEXT_CHARACTERS] if isinstance(value, str) and value else None
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(known for entry in value if (known := _text(entry))) if isinstance(value, list | tuple) else ()
 
 
 def _integer(value: object) -> int | None:

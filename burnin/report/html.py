@@ -86,7 +86,15 @@ def _environment() -> jinja2.Environment:
         finalize=_shown,
     )
     environment.filters.update(
-        number=text.number, plain=text.plain, percent=text.percent, name=words.name, place=words.place, plural=text.plural
+        number=text.number,
+        plain=text.plain,
+        percent=text.percent,
+        name=words.name,
+        place=words.place,
+        plural=text.plural,
+        unit=text.unit,
+        signs=text.signs,
+        whole=text.whole,
     )
     return environment
 

@@ -22,8 +22,8 @@ def render(document: Mapping[str, Any]) -> str:
 
 def _entries(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     run = {key: document.get(key) for key in _RUN_KEYS}
-    yield {"kind": "run", **run}
-    about = {"run_id": document.get("run_id")}
+    about = {"run_id": document.get("run_id"), "simulated": document.get("simulated") is True}
+    yield {**run, **about, "notes": document.get("notes") or [], "kind": "run"}
     fleet = document.get("fleet")
     yield {**(fleet if isinstance(fleet, Mapping) else {"verdict": "INCONCLUSIVE", "findings": []}), **about, "kind": "fleet"}
     for key, kind in _KINDS:

@@ -1,6 +1,7 @@
 """junit.xml: for CI systems. A suite per node, one for the fleet with its racks, disks and links; a test case per part.
 
 RMA and FAIL are failures; RETEST and INCONCLUSIVE are errors, for nothing was shown; REVIEW passes and says so in system-out.
+Of a simulated rack the whole is named so, and each suite has the property `simulated`.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ _TAG = {Outcome.RMA: "failure", Outcome.FAIL: "failure", Outcome.RETEST: "error"
 def render(document: Mapping[str, Any]) -> str:
     """The file's text. RunFolderError: the document is of another schema."""
     judged = read(document)
-    root = Element("testsuites", name=_name(f"burnin {judged.run_id or ''}".strip()))
-    totals = [_suite(root, name, parts) for name, parts in _suites(judged)]
+    title = f"burnin {judged.run_id or ''}".strip() + (" (simulated)" if judged.simulated else "")
+    root = Element("testsuites", name=_name(title))
+    totals = [_suite(root, name, parts, simulated=judged.simulated) for name, parts in _suites(judged)]
     for key in ("tests", "failures", "errors"):
         root.set(key, str(sum(total[key] for total in totals)))
     indent(root)
@@ -39,8 +41,10 @@ def _suites(document: Document) -> list[tuple[str, list[Part]]]:
     return [("fleet", wide), *((name if name is not None else "node not known", parts) for name, parts in nodes)]
 
 
-def _suite(root: Element, name: str, parts: list[Part]) -> dict[str, int]:
+def _suite(root: Element, name: str, parts: list[Part], *, simulated: bool) -> dict[str, int]:
     suite = SubElement(root, "testsuite", name=_name(name))
+    if simulated:
+        SubElement(SubElement(suite, "properties"), "property", name="simulated", value="yes")
     totals = {
         "tests": len(parts),
         "failures": sum(1 for part in parts if _TAG.get(part.verdict) == "failure"),

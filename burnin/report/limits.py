@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from burnin.report.document import finite
+from burnin.report.text import MINUS, unit
 
 MAX_LIMITS = 300
 MAX_DEPTH = 6
@@ -53,7 +54,7 @@ def _limit(entry: Mapping[str, Any], path: tuple[str, ...]) -> Limit:
     return Limit(
         " \N{MIDDLE DOT} ".join(shown),
         _value(entry.get("value")),
-        _string(entry.get("unit")),
+        unit(_string(entry.get("unit"))),
         _string(entry.get("why")),
         _string(entry.get("source")),
     )
@@ -64,7 +65,7 @@ def _value(value: object) -> str:
         return "yes" if value else "no"
     known = finite(value)
     if known is not None:
-        return f"{known:g}"
+        return f"{known:g}".replace("-", MINUS)
     if isinstance(value, list | tuple):
         return ", ".join(_value(inner) for inner in value[:20])
     return value[:200] if isinstance(value, str) else ""

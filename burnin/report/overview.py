@@ -15,7 +15,7 @@ from burnin.report.document import Cohort, Document, Finding, Part
 from burnin.report.parts_table import MAX_TEST_COLUMNS
 from burnin.report.rackmap import HEAT_STEPS, RackMap
 from burnin.report.series import Series
-from burnin.report.text import number, percent, plain, plural
+from burnin.report.text import number, percent, plain, plural, whole
 from burnin.report.words import place
 
 MAX_DISTRIBUTIONS = 24
@@ -74,7 +74,7 @@ def plan_line(document: Document, run: Mapping[str, Any]) -> str | None:
 def legend(rack_map: RackMap) -> Legend:
     """The numbers under the colour bars."""
     span = rack_map.heat_high_c - rack_map.heat_low_c
-    ticks = tuple(f"{rack_map.heat_low_c + span * index / 4:.0f}" for index in range(5)) if HEAT_STEPS % 4 == 0 else ()
+    ticks = tuple(whole(rack_map.heat_low_c + span * index / 4) for index in range(5)) if HEAT_STEPS % 4 == 0 else ()
     return Legend(percent(rack_map.line_pct, 0), percent(rack_map.line_pct - 3, 0), "+2", ticks)
 
 
@@ -112,15 +112,38 @@ def _view(test: str, cohort: Cohort | None, voters: list[tuple[int, Part]], coho
         NamedVote(cards.anchor_of.get(index), place(gpu), gpu.performance[test].outcome, percent(gpu.performance[test].deviation_pct))
         for index, gpu in flagged[:MAX_NAMED]
     )
-    facts = [plural(len(votes), "GPU") + (f" in {plural(cohort.nodes, 'node')}" if cohort and cohort.nodes else "")]
-    facts.append(f"median {number(median)} {unit}")
+    facts = [f"median {number(median)} {unit} of {_base(cohort, first, len(votes))}"]
     if cohort and cohort.sigma_pct is not None:
         facts.append(f"robust sigma {plain(cohort.sigma_pct)} %")
     if cohort and cohort.better == "lower":
         facts.append("lower is faster")
+    caption = ", ".join(facts) + _beyond(cohort, first, len(votes))
     if not charts.has_dots(shown):
-        facts.append("bars count GPUs, marks are GPUs that this test flags")
-    return DistributionView(test, cohort_id or "", ", ".join(facts), charts.distribution(shown), named, len(flagged) - len(named))
+        caption += "; bars count GPUs, marks are GPUs that this test flags"
+    return DistributionView(test, cohort_id or "", caption, charts.distribution(shown), named, len(flagged) - len(named))
+
+
+def _base(cohort: Cohort | None, first: Finding, measured: int) -> str:
+    """What the median rests on: '30 GPUs in 4 nodes'."""
+    if cohort and cohort.referenced:
+        return "the reference run"
+    size = _size(cohort, first) or measured
+    return plural(size, "GPU") + (f" in {plural(cohort.nodes, 'node')}" if cohort and cohort.nodes else "")
+
+
+def _beyond(cohort: Cohort | None, first: Finding, measured: int) -> str:
+    """What the chart shows where that is not what the median rests on."""
+    if cohort and cohort.referenced:
+        return f"; {measured:,} measured"
+    size = _size(cohort, first) or measured
+    if measured == size:
+        return ""
+    voteless = "" if measured < size else ", a condemned GPU does not vote" if measured == size + 1 else ", condemned GPUs do not vote"
+    return f"; {measured:,} measured{voteless}"
+
+
+def _size(cohort: Cohort | None, first: Finding) -> int | None:
+    return cohort.size if cohort and cohort.size is not None else first.cohort_size
 
 
 def _votes(test: str, voters: list[tuple[int, Part]]) -> Iterator[charts.Vote]:

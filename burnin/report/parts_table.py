@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from burnin.outcome import Outcome
 from burnin.report.cards import Cards, first_finding
 from burnin.report.document import Document, Part
-from burnin.report.text import number, percent
+from burnin.report.text import number, percent, whole
 
 MAX_TEST_COLUMNS = 6
 
@@ -47,5 +47,5 @@ def part_rows(document: Document, cards: Cards) -> Iterator[PartRow]:
             anchor=cards.anchor_of.get(index),
             code=worst.code if worst else "",
             results=tuple(results),
-            temp="" if temp_c is None else f"{temp_c:.0f}",
+            temp="" if temp_c is None else whole(temp_c),
         )

@@ -44,13 +44,19 @@ def _metrics(document: Document) -> tuple[Metric, ...]:
     gpus = document.gpus
     return (
         Metric("burnin_run_info", "The run that was judged.", ((run, 1),)),
+        Metric("burnin_simulated", "1: the rack was simulated and no part in it is real.", (((), int(document.simulated)),)),
         Metric("burnin_gpus", "GPUs by verdict.", _counts(gpus)),
         Metric("burnin_nodes", "Nodes by verdict.", _counts(document.nodes)),
         Metric("burnin_gpu_verdict", "Always 1; the label verdict is the GPU's verdict.", tuple((_verdict(p, _gpu(p)), 1) for p in gpus)),
         Metric(
             "burnin_node_verdict",
-            "Always 1; the label verdict is the node's verdict.",
+            "Always 1; the label verdict is of the node's own findings only, not of its GPUs'; see burnin_node_ready.",
             tuple((_verdict(p, _node(p)), 1) for p in document.nodes),
+        ),
+        Metric(
+            "burnin_node_ready",
+            "1: the node and every GPU of it are PASS or REVIEW; 0: it, or a GPU of it, is not, or it shows no GPU.",
+            tuple((_node(p), int(ready)) for p, ready in document.readiness),
         ),
         Metric(
             "burnin_rack_verdict",

@@ -48,7 +48,11 @@ def safe(text: str) -> str:
 
 def _header(tests: tuple[str, ...]) -> list[str]:
     fixed = ["verdict", "code", "cause", "rack", "node", "slot", "serial", "serial_label", "gpu", "pci", "sku", "temp_c"]
-    return fixed + [f"{test} {column}" for test in tests for column in ("value", "unit", "deviation_pct", "windows")] + ["why", "action"]
+    return (
+        fixed
+        + [f"{test} {column}" for test in tests for column in ("value", "unit", "deviation_pct", "windows")]
+        + ["why", "action", "simulated"]
+    )
 
 
 def _rows(document: Document, tests: tuple[str, ...]) -> Iterator[list[Cell]]:
@@ -67,7 +71,7 @@ def _rows(document: Document, tests: tuple[str, ...]) -> Iterator[list[Cell]]:
             gpu.temp_c,
         ]
         row += _results(gpu, tests)
-        row += [worst.why if worst else None, worst.action if worst else None]
+        row += [worst.why if worst else None, worst.action if worst else None, "yes" if document.simulated else "no"]
         yield row
 
 

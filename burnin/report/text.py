@@ -12,6 +12,7 @@ SENTENCE_CHARACTERS = 600
 
 # C0/C1 controls; lone surrogates (cannot be written as UTF-8); the marks that turn or hide text; non-characters.
 _UNSHOWABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ufffe\uffff]")
+_SIGNED = re.compile(r"(?<![^\s(\[])-([0-9]+(?:\.[0-9]+)?)")
 _XML_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -44,6 +45,24 @@ def plain(value: float | None) -> str:
     """As `number`, without zeros that say nothing: '7', '0.9', '68.4'."""
     shown = number(value)
     return shown.rstrip("0").rstrip(".") if "." in shown else shown
+
+
+def whole(value: float | None) -> str:
+    """Without decimals, thousands apart: '1,335', '0', never '-0'; a dash for unknown."""
+    if value is None or not math.isfinite(value):
+        return DASH
+    rounded = round(value)
+    return (MINUS if rounded < 0 else "") + f"{abs(rounded):,}"
+
+
+def unit(text: str | None) -> str:
+    """A unit as the page writes it: the verdict's plain 'C' with its sign of degree."""
+    return "\N{DEGREE SIGN}C" if text == "C" else text or ""
+
+
+def signs(sentence: str) -> str:
+    """A sentence with the page's minus before its numbers, and none before a zero; else as it is."""
+    return _SIGNED.sub(lambda found: (MINUS if found[1].strip("0.") else "") + found[1], sentence)
 
 
 def percent(value: float | None, places: int = 2) -> str:

@@ -23,15 +23,13 @@ def headline(document: Document) -> str:
     total, back = len(document.gpus), document.count(Outcome.RMA)
     if not total:
         return "No GPU was judged: nothing was shown."
-    if document.count(Outcome.PASS) == total and document.fleet.verdict is Outcome.PASS and not _unfit(document):
+    ready = [is_ready for _node, is_ready in document.readiness]
+    if document.count(Outcome.PASS) == total and document.fleet.verdict is Outcome.PASS and all(ready):
         return f"All {plural(total, 'GPU')} are shown to be good." if total > 1 else "The GPU is shown to be good."
     start = (
         f"{back:,} of {plural(total, 'GPU')} {'goes' if back == 1 else 'go'} back" if back else f"None of {plural(total, 'GPU')} goes back"
     )
-    unfit = _unfit(document)
-    if not unfit:
-        return start + "."
-    return f"{start}, {len(unfit):,} of {plural(len(document.nodes), 'node')} {'is' if len(unfit) == 1 else 'are'} not fit for work."
+    return f"{start}; {_readiness(sum(ready), len(ready))}." if ready else start + "."
 
 
 def details(document: Document) -> str:
@@ -82,8 +80,13 @@ def kinds(parts: list[Part]) -> str:
     return ", ".join(plural(count, *words.get(kind, (kind, kind + "s"))) for kind, count in counts.items())
 
 
-def _unfit(document: Document) -> list[Part]:
-    return [node for node in document.nodes if node.verdict not in (Outcome.PASS, Outcome.REVIEW)]
+def _readiness(ready: int, nodes: int) -> str:
+    """'1 of 4 nodes is ready for work'."""
+    if nodes == 1:
+        return f"the node is {'' if ready else 'not '}ready for work"
+    if ready in (0, nodes):
+        return f"all {nodes:,} nodes are ready for work" if ready else "no node is ready for work"
+    return f"{ready:,} of {nodes:,} nodes {'is' if ready == 1 else 'are'} ready for work"
 
 
 def _clause(count: int, one: str, many: str) -> str:

@@ -148,6 +148,30 @@ def test_the_page_never_scrolls_sideways(
     assert overflow_px(report.page) == 0
 
 
+def test_a_phone_stacks_the_findings(browser: Browser, demo: Path) -> None:
+    page = opened(browser, demo, (375, 812)).page
+    hidden = """() => [...document.querySelectorAll('.card .scroll')].filter(box => box.scrollWidth > box.clientWidth + 1).length"""
+    cells = page.locator(".findings td:visible")
+
+    assert page.evaluate(hidden) == 0
+    assert [text for text in cells.all_inner_texts() if text.strip() in ("", "\N{EN DASH}")] == []
+    assert cells.nth(1).evaluate("cell => getComputedStyle(cell, '::before').content") == '"Test"'
+    assert page.evaluate("Math.max(...[...document.querySelectorAll('.findings tr')].map(row => row.offsetHeight))") < 260
+
+
+def test_a_simulated_rack_is_told_on_screen_and_in_print(browser: Browser, tmp_path: Path, pictures: Path) -> None:
+    path = tmp_path / "simulated.html"
+    path.write_text(html.render({**documents.demo(), "simulated": True, "notes": ["Two nodes gave the same evidence."]}), encoding="utf-8")
+    page = opened(browser, path).page
+    banner = page.locator(".simulated")
+    page.screenshot(path=pictures / "simulated.png")
+
+    assert banner.bounding_box()["y"] < page.locator("h1").bounding_box()["y"]  # type: ignore[index]
+    page.emulate_media(media="print")
+    assert banner.is_visible()
+    assert banner.inner_text() == "Simulated rack: no part here is real"
+
+
 def test_no_text_of_a_chart_lies_on_another(browser: Browser, demo: Path) -> None:
     report = opened(browser, demo, PHONE)
     script = """() => [...document.querySelectorAll('figure.chart > svg')].flatMap(svg => {

@@ -96,6 +96,30 @@ def test_prometheus_counts_every_verdict_and_every_gpu() -> None:
     assert sum(name == "burnin_gpu_verdict" for name, _labels in samples) == 32
 
 
+def test_prometheus_tells_a_nodes_own_verdict_from_whether_it_is_ready() -> None:
+    nodes: list[Json] = [{"node": name, "rack": "A1", "verdict": "PASS", "findings": []} for name in ("demo-01", "demo-02")]
+    gpus = [documents.gpu(1, 0, [], "RMA"), documents.gpu(2, 0, [], "REVIEW")]
+    samples = strictly_parsed(prometheus.render(documents.document(gpus, nodes)))
+    ready = {labels: value for (name, labels), value in samples.items() if name == "burnin_node_ready"}
+
+    assert ready == {(("node", "demo-01"), ("rack", "A1")): 0, (("node", "demo-02"), ("rack", "A1")): 1}
+    assert samples["burnin_node_verdict", (("node", "demo-01"), ("rack", "A1"), ("verdict", "PASS"))] == 1
+
+
+@pytest.mark.parametrize("simulated", [True, False, None])
+def test_every_format_tells_a_simulated_rack(simulated: bool | None) -> None:
+    judged = documents.demo() if simulated is None else {**documents.demo(), "simulated": simulated}
+    suites = ElementTree.fromstring(junit.render(judged))
+    told = [one.attrib for one in suites.iter("property")]
+
+    assert strictly_parsed(prometheus.render(judged))["burnin_simulated", ()] == bool(simulated)
+    assert {row["simulated"] for row in rows(table.render(judged))} == {"yes" if simulated else "no"}
+    assert list(rows(table.render(judged))[0])[-1] == "simulated"
+    assert {json.loads(line)["simulated"] for line in jsonl.render(judged).splitlines()} == {bool(simulated)}
+    assert suites.attrib["name"].endswith("(simulated)") == bool(simulated)
+    assert told == [{"name": "simulated", "value": "yes"}] * (5 if simulated else 0)
+
+
 def test_two_parts_that_nothing_tells_apart_stay_two_series() -> None:
     lost = {
         "gpu": None,

@@ -93,7 +93,7 @@ def cards(page: Node) -> dict[str, Node]:
 
 
 def test_the_headline_says_what_goes_back(demo: Node) -> None:
-    assert demo.all("h1")[0].text == "3 of 32 GPUs go back, 2 of 4 nodes are not fit for work."
+    assert demo.all("h1")[0].text == "3 of 32 GPUs go back; no node is ready for work."
     assert demo.classed("lead")[0].text == "1 is missing, 8 could not be judged, 1 deserves a look and 19 are shown to be good."
 
 
@@ -104,6 +104,41 @@ def test_the_headline_of_a_good_rack_and_of_an_empty_run() -> None:
     assert Page(html.render(good)).root.all("h1")[0].text == "The GPU is shown to be good."
     assert Page(html.render(both)).root.all("h1")[0].text == "All 2 GPUs are shown to be good."
     assert Page(html.render(documents.document([], []))).root.all("h1")[0].text == "No GPU was judged: nothing was shown."
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "said"),
+    [
+        pytest.param(
+            {1: "RMA", 2: "PASS", 3: "REVIEW"}, "1 of 3 GPUs goes back; 2 of 3 nodes are ready for work.", id="a node holds the RMA"
+        ),
+        pytest.param({1: "RETEST", 2: "PASS", 3: "FAIL"}, "None of 3 GPUs goes back; 1 of 3 nodes is ready for work.", id="one left"),
+        pytest.param({1: "REVIEW", 2: "PASS"}, "None of 2 GPUs goes back; all 2 nodes are ready for work.", id="all"),
+        pytest.param({1: "RMA"}, "1 of 1 GPU goes back; the node is not ready for work.", id="the only one"),
+    ],
+)
+def test_a_node_is_ready_only_with_all_its_gpus(verdicts: dict[int, str], said: str) -> None:
+    gpus = [documents.gpu(node, 0, [], verdict) for node, verdict in verdicts.items()]
+    nodes = [{"node": f"demo-{node:02d}", "rack": "A1", "verdict": "PASS", "findings": []} for node in verdicts]
+
+    assert Page(html.render(documents.document(gpus, nodes))).root.all("h1")[0].text == said
+
+
+def test_a_node_that_shows_no_gpu_is_not_ready() -> None:
+    nodes = [{"node": name, "rack": "A1", "verdict": "PASS", "findings": []} for name in ("demo-01", "bare")]
+    page = Page(html.render(documents.document([documents.gpu(1, 0, [])], nodes))).root
+
+    assert page.all("h1")[0].text == "None of 1 GPU goes back; 1 of 2 nodes is ready for work."
+
+
+def test_a_simulated_rack_is_told_before_all_else_and_notes_stand_under_the_header(demo: Node) -> None:
+    page = Page(html.render({**documents.demo(), "simulated": True, "notes": ["A copy of another run's evidence.", 7]})).root
+
+    assert page.all("main")[0].text.split("\n")[1] == "Simulated rack: no part here is real"
+    assert page.all("title")[0].text.startswith("Simulated: burn-in ")
+    assert [item.text for item in page.classed("notes")[0].all("li")] == ["A copy of another run's evidence."]
+    assert not demo.classed("simulated")
+    assert not demo.classed("notes")
 
 
 def test_run_time_plan_and_policy_are_named(demo: Node) -> None:
@@ -219,6 +254,21 @@ def test_one_action_is_said_once() -> None:
     assert [action.text for action in card.classed("action")] == ["Send it back."]
 
 
+def test_the_same_finding_in_two_tests_names_the_tests() -> None:
+    wrong = [
+        documents.finding("WRONG_RESULT", "RMA", test=test, why=f"{count} of 300 checked results were wrong.")
+        for test, count in (("gemm_bf16", 67), ("hbm_copy", 11))
+    ]
+    both, alone = documents.gpu(1, 0, wrong, "RMA"), documents.gpu(1, 1, wrong[:1], "RMA")
+    page = Page(html.render(documents.document([both, alone], []))).root
+
+    assert [why.text for why in page.classed("why")] == [
+        "gemm_bf16: 67 of 300 checked results were wrong.",
+        "hbm_copy: 11 of 300 checked results were wrong.",
+        "67 of 300 checked results were wrong.",
+    ]
+
+
 def test_the_limits_of_the_verdict_itself_come_first() -> None:
     judged = documents.demo()
     judged["policy"]["limits"] = {"perf_below_median_pct": {"value": 4.0, "unit": "%", "why": "ours", "source": "us"}}
@@ -244,6 +294,23 @@ def test_a_distribution_marks_the_flagged_and_labels_line_and_median(demo: Node)
     assert "demo-02 · slot 6 −11.42 %" in chart.text
 
 
+@pytest.mark.parametrize(
+    ("cohort", "said"),
+    [
+        pytest.param({"size": 30}, "of 30 GPUs in 4 nodes, robust sigma 0.41 %; 31 measured, a condemned GPU does not vote", id="one"),
+        pytest.param({"size": 28}, "of 28 GPUs in 4 nodes, robust sigma 0.41 %; 31 measured, condemned GPUs do not vote", id="three"),
+        pytest.param({"size": 31}, "of 31 GPUs in 4 nodes, robust sigma 0.41 %", id="all"),
+        pytest.param({"referenced": True}, "of the reference run, robust sigma 0.41 %; 31 measured", id="reference"),
+    ],
+)
+def test_a_distribution_says_what_its_median_rests_on(cohort: Json, said: str) -> None:
+    judged = documents.document([documents.gpu(1, slot, [documents.performance("gemm_bf16", slot / 10 - 1.5)]) for slot in range(31)], [])
+    judged["cohorts"][0].update(cohort, sigma_pct=0.41)
+    figure = Page(html.render(judged)).root.classed("chart")[0]
+
+    assert figure.all("figcaption")[0].all("span")[0].text.endswith(said)
+
+
 def test_the_table_has_every_gpu_worst_first(demo: Node) -> None:
     rows = demo.classed("parts")[0].all("tbody")[0].all("tr")
 
@@ -255,7 +322,7 @@ def test_the_table_has_every_gpu_worst_first(demo: Node) -> None:
 def test_limits_and_what_is_not_shown_close_the_page(demo: Node) -> None:
     limits = [[cell.text for cell in row.all("td")[:3]] for row in demo.classed("limits")[0].all("tbody")[0].all("tr")]
 
-    assert limits == [["below_median", "5", "%"], ["heat · margin", "5", "C"], ["windows_over_line", "3", "windows"]]
+    assert limits == [["below_median", "5", "%"], ["heat · margin", "5", "°C"], ["windows_over_line", "3", "windows"]]
     assert "Disks and links: none was judged in this run." in demo.classed("plain")[-1].text
 
 
@@ -286,6 +353,29 @@ def test_characters_that_hide_or_turn_text_are_replaced() -> None:
     assert not re.search("[\x00\x07\x1b\u202e\ud800]", text)
     assert "a\ufffdtxt.exe" in text
     text.encode("utf-8")
+
+
+def test_no_zero_has_a_sign_and_every_sign_is_a_minus() -> None:
+    listed = [
+        documents.gpu(
+            1,
+            slot,
+            [
+                documents.performance(
+                    "gemm_bf16", pct, code="PERF_BELOW_MEDIAN", outcome="REVIEW", why=f"{pct:.1f} % (-7 before) in node-01."
+                ),
+                documents.heat(temp),
+            ],
+            "REVIEW",
+        )
+        for slot, pct, temp in ((0, -0.004, -0.3), (1, -0.04, -12.0))
+    ]
+    text = Page(html.render(documents.document(listed, []))).root.all("main")[0].text
+
+    assert not re.search(r"(?<![\w-])[-\N{MINUS SIGN}]0(\.0+)?(?![.\d])", text)
+    assert not re.search(r"(?<![\w-])-\d", text)
+    assert "\N{MINUS SIGN}12" in text
+    assert "0.0 % (\N{MINUS SIGN}7 before) in node-01." in text
 
 
 def test_long_names_are_bounded() -> None:
