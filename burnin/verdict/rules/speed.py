@@ -29,7 +29,7 @@ def _speed(case: Case, one: Measured) -> Finding:
     outcome, why, cause_of_it = shared
     if mine.outcome is Outcome.INCONCLUSIVE and outcome is Outcome.REVIEW:
         return mine  # too little was shown for a mere review
-    told = f"{one.deviation_pct:+.1f} % in {one.cohort.test}. {why}"
+    told = f"{round(one.deviation_pct, 1) + 0.0:+.1f} % in {one.cohort.test}. {why}"
     return finding("UNDER_SHARED_FAULT", outcome, told, cause=cause_of_it, **speed_facts(one))
 
 
@@ -59,7 +59,7 @@ def _not_over(case: Case, one: Measured) -> Finding:
         why = f"Not over the line, but {small}: there is nothing to hold it against."
         return finding("COHORT_TOO_SMALL", Outcome.INCONCLUSIVE, why, **facts)
     of = "the reference's median" if cohort.referenced else f"the median of {cohort.size} GPUs"
-    return finding("PERF_OK", Outcome.PASS, f"{one.deviation_pct:+.1f} % against {of} in {cohort.test}.", **facts)
+    return finding("PERF_OK", Outcome.PASS, f"{round(one.deviation_pct, 1) + 0.0:+.1f} % against {of} in {cohort.test}.", **facts)
 
 
 def _small(case: Case, one: Measured) -> str:
