@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -51,15 +50,16 @@ def duration(seconds: float) -> str:
 
 def clean(value: object) -> str:
     """Text for one line of a terminal: no control characters, bounded."""
-    return "".join(letter if letter.isprintable() else " " for letter in str(value if value is not None else ""))[:LONGEST].strip()
+    return "".join(letter if letter.isprintable() else " " for letter in str(value if value is not None else "")[: 4 * LONGEST])[
+        :LONGEST
+    ].strip()
 
 
 def _number(value: object) -> float | None:
-    return (
-        float(value)
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and abs(value) < 1e9
-        else None
-    )
+    """A number within reason, or None. Compared before it is converted: an integer may have 400 digits."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -1e9 < value < 1e9:
+        return None
+    return float(value)
 
 
 def parse(told: Mapping[str, object]) -> NodeStatus:

@@ -28,7 +28,7 @@ from burnin.errors import BrokenError
 PLAIN_PATH = re.compile(r"[A-Za-z0-9_./+@%=-]+")
 PREFIX = "bi-"
 HELD = "held"  # locked while the play lasts
-STALE_AFTER_S = 3600.0
+STALE_AFTER_S = 300.0
 MARK = "BURNIN_PLAY"
 LOCAL_REMOTE_TEMP = ".ansible/tmp"  # Ansible's default remote_tmp, which for a local connection is here, in the home
 MIN_FREE_BYTES = 16 << 20

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -48,8 +49,9 @@ def write_json(path: Path, document: Mapping[str, Any]) -> None:
 
 def append_line(path: Path, record: Mapping[str, Any]) -> None:
     """One more line of a JSON-lines file, on the disk before the call returns."""
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
+    with path.open("ab+") as file:
+        torn = file.seek(0, os.SEEK_END) > 0 and (file.seek(-1, os.SEEK_END), file.read(1))[1] != b"\n"
+        file.write((("\n" if torn else "") + json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n").encode())
         file.flush()
         os.fsync(file.fileno())
 
@@ -116,7 +118,7 @@ def gather(folder: Path) -> list[str]:
             try:
                 _unpack(tar, target)
                 tar.unlink()
-            except (OSError, tarfile.TarError, ValueError, EOFError) as problem:
+            except (OSError, tarfile.TarError, ValueError, EOFError, RecursionError) as problem:
                 problems.append(f"{arrived.name}: evidence.tar cannot be unpacked ({problem})")
         early = arrived / "preflight.json"
         if early.is_file():
@@ -126,27 +128,64 @@ def gather(folder: Path) -> list[str]:
 
 
 def _unpack(tar: Path, target: Path) -> None:
-    """Only plain files with names of ours, bounded in size and number: the archive comes from a node and is hostile."""
-    target.mkdir(parents=True, exist_ok=True)
+    """Only plain files with names of ours, bounded in size and number: the archive comes from a node and is hostile.
+
+    Everything is unpacked beside first and takes its place whole. A journal that does not go on from the one collected before is another
+    story of this node: the earlier evidence stays (what was shown once is not replaced by a run that began anew).
+    """
+    staging = target.with_name(f".{target.name}.incoming")
+    shutil.rmtree(staging, ignore_errors=True)
+    staging.mkdir(parents=True)
+    try:
+        names = _extract(tar, staging)
+        before, now = target / "journal.jsonl", staging / "journal.jsonl"
+        if before.is_file() and (not now.is_file() or not _goes_on(before, now)):
+            raise ValueError(
+                "its journal does not go on from the one that was collected before: the node was emptied; the earlier evidence is kept"
+            )
+        target.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            (target / name).parent.mkdir(exist_ok=True)
+            (staging / name).replace(target / name)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _goes_on(before: Path, now: Path) -> bool:
+    """Whether the newer file begins with all of the older one."""
+    with before.open("rb") as old, now.open("rb") as new:
+        while block := old.read(1 << 20):
+            if new.read(len(block)) != block:
+                return False
+    return True
+
+
+def _extract(tar: Path, staging: Path) -> list[str]:
+    names: list[str] = []
+    left = tar.stat().st_size
     with tarfile.open(tar, "r:") as archive:
-        for count, member in enumerate(archive, start=1):
+        for member in archive:
             name = str(PurePosixPath(member.name))
-            if count > MOST_MEMBERS or not member.isfile() or not (name in NODE_FILES or RAW_FILE.fullmatch(name)):
-                raise ValueError(f"member {count} {name[:80]!r} is not one of the files that a node sends")
-            if member.size > LARGEST_MEMBER_BYTES:
-                raise ValueError(f"{name} has {member.size} bytes; expected at most {LARGEST_MEMBER_BYTES}")
+            plain = member.type in (tarfile.REGTYPE, tarfile.AREGTYPE)  # no sparse file: it would fill the disk from nothing
+            if len(names) >= MOST_MEMBERS or name in names or not plain or not (name in NODE_FILES or RAW_FILE.fullmatch(name)):
+                raise ValueError(f"member {len(names) + 1} {name[:80]!r} is not one of the files that a node sends")
+            left -= member.size
+            if member.size > LARGEST_MEMBER_BYTES or left < 0:
+                raise ValueError(
+                    f"{name} has {member.size} bytes; expected at most {LARGEST_MEMBER_BYTES}, and no more than the archive has"
+                )
             source = archive.extractfile(member)
             if source is None:
                 raise ValueError(f"{name} cannot be read")
-            place = target / name
+            place = staging / name
             place.parent.mkdir(exist_ok=True)
-            partial = place.with_name(f".{place.name}.partial")
-            with partial.open("wb") as file:
+            with place.open("wb") as file:
                 while block := source.read(1 << 20):
                     file.write(block)
                 file.flush()
                 os.fsync(file.fileno())
-            partial.replace(place)
+            names.append(name)
+    return names
 
 
 def _digest(path: Path) -> str:
@@ -161,11 +200,12 @@ def _checked(folder: Path) -> list[str]:
     """What does not match the node's own manifest."""
     manifest = folder / "manifest.json"
     if not manifest.is_file():
-        return []
+        burned_in = any((folder / name).is_file() for name in NODE_FILES)
+        return ["manifest.json is not there: nothing says whether this node's files are whole."] if burned_in else []
     try:
         listed = json.loads(manifest.read_text(encoding="utf-8"))["files"]
         items = sorted((str(name), str(digest)) for name, digest in listed.items())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return ["manifest.json cannot be read; the checksums of this node's files are not known."]
     problems = []
     for name, digest in items:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from burnin.adapters.ansible import Event, HostState, PlayResult
 from burnin.adapters.cancel import Cancel
 from burnin.adapters.clock import monotonic_s
-from burnin.adapters.run_files import locked, read_run_json
+from burnin.adapters.run_files import locked, read_run_files, read_run_json
 from burnin.errors import UsageError
 from burnin.node.plan import check_plan
 from burnin.stages.judging import judge_run
@@ -84,7 +84,7 @@ def burn_in(
         plan = check_plan(run["plan"])
         nodes = [str(node["node"]) for node in run["inventory"]["nodes"]]
         driver = Driver(folder, target, cancel, lambda event: _watch(event, show))
-        ready = _preflight(driver, nodes, show) if preflight else nodes
+        ready = _preflight(driver, nodes, show) if preflight else [node for node in nodes if node not in refused(folder)]
         started = _start(driver, ready, show, plan.planned_s) if ready and not cancel() else []
         if started and not target.check:
             _poll(driver, started, show, cancel, interval_s or poll_interval_s(plan.planned_s), plan.planned_s, give_up_s)
@@ -96,6 +96,14 @@ def burn_in(
         if target.check:
             return {}
         return conclude(folder, show, reference)
+
+
+def refused(folder: Path) -> set[str]:
+    """The nodes whose newest preflight failed: a resume does not burn them in."""
+    newest = {
+        str(entry.get("node")): entry.get("state") for entry in read_run_files(folder).controller if entry.get("stage") == "preflight"
+    }
+    return {node for node, state in newest.items() if state == "failed"}
 
 
 def conclude(folder: Path, show: Show, reference: Path | None = None) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 from burnin.adapters.ansible import HostState, PlayResult
 from burnin.adapters.cancel import Cancel
 from burnin.adapters.run_files import read_run_json
+from burnin.errors import UsageError
 from burnin.stages.burn_in import POLL_TIMEOUT_S, Show, burn_in
 from burnin.stages.burn_in import stop as stop_nodes
 from burnin.stages.nodes import Driver, Target, target_of
@@ -42,4 +43,6 @@ def stop(folder: Path, target: Target, cancel: Cancel) -> States:
 
 def resume(folder: Path, target: Target, show: Show, cancel: Cancel) -> dict[str, Any]:
     """Go on where the run stands: what is finished is collected, what is not is continued."""
+    if not any(node.get("burn_in", True) for node in read_run_json(folder)["inventory"]["nodes"]):
+        raise UsageError(f"{folder}: was a preflight, which has nothing to go on with; start a burn-in with `burnin run`")
     return burn_in(folder, target_of(folder, target), show, cancel, preflight=False)

@@ -19,6 +19,7 @@ from burnin.verdict.policy import SCHEMA as POLICY_SCHEMA
 from burnin.verdict.policy import Policy, policy_of
 from burnin.verdict.run_folder import read_run
 
+MOST_SAMPLE_MIB = 256  # of one node, unpacked: a week of eight GPUs at 1 Hz; more is not drawn
 LARGEST_TABLE_BYTES = 4 * 1024**3
 
 
@@ -100,10 +101,10 @@ def samples_text(folder: Path, node_folder: str) -> str | None:
     path = folder / "nodes" / node_folder / "samples.csv.gz"
     if not path.is_file():
         return None
-    pieces = []
+    pieces: list[bytes] = []
     try:
         with gzip.open(path, "rb") as file:
-            while block := file.read(1 << 20):
+            while len(pieces) < MOST_SAMPLE_MIB and (block := file.read(1 << 20)):
                 pieces.append(block)
     except (OSError, EOFError, zlib.error):
         pass  # cut off: what came before stands, and the checksum has already been reported

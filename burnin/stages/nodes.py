@@ -113,12 +113,17 @@ class Driver:
         return {name: host.state for name, host in result.hosts.items()}
 
     def _secrets(self) -> tuple[str, ...]:
-        """Values of -e variables that are not ours: scrubbed from every message."""
-        return tuple(
-            str(value)
-            for name, value in self.target.variables.items()
-            if not name.startswith("burnin_") and isinstance(value, str) and len(value) > 3
-        )
+        """Every value of the -e variables that are not ours, however deep: scrubbed from every message."""
+        return tuple(value for name, given in self.target.variables.items() if not name.startswith("burnin_") for value in _values(given))
+
+
+def _values(given: Any) -> list[str]:
+    """The texts and numbers in a variable, as text; shorter ones would scrub words."""
+    if isinstance(given, Mapping):
+        return [value for one in given.values() for value in _values(one)]
+    if isinstance(given, list | tuple):
+        return [value for one in given for value in _values(one)]
+    return [str(given)] if not isinstance(given, bool) and given is not None and len(str(given)) > 3 else []
 
 
 def target_of(folder: Path, target: Target | None = None) -> Target:

@@ -120,6 +120,8 @@ def _words(controller: Sequence[Mapping[str, Any]]) -> dict[str, _Word]:
         if state == "damaged":
             found[node] = replace(word, damaged=(*word.damaged, why or "What it sent is damaged.")[-5:])
             continue
+        if word.code == "PREFLIGHT_FAILED" and stage != "preflight":
+            continue  # only a preflight that passes takes this back
         code, told = _trouble(stage, state, why)
         found[node] = _Word(code, told, () if stage == "collect" else word.damaged)
     return found

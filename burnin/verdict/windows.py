@@ -100,6 +100,6 @@ def _newest(attempts: Mapping[int, list[Row]], invalid: dict[str, list[str]]) ->
     if any(row != first for row in attempts[newest]):
         label = f"{first['test']}, {first['step']}, start {first['start']}, window {first['window']}"
         invalid[first["part"]].append(f"{label}: written twice with different numbers.")
-        kept += attempts[newest]
+        kept += [{**row, "seed": first["seed"]} for row in attempts[newest]]  # one window has one seed
         first = {**first, **dict.fromkeys(STATES), "value": None, "steady": False, "seed": 0, "checked": 0, "wrong": 0}
     return [first, *({**row, "steady": False} for row in kept if row["wrong"] > 0)]

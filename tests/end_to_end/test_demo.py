@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -136,13 +137,27 @@ def test_measurements_in_another_order_give_the_same_findings(demo: Demo, tmp_pa
     copy = tmp_path / "copy"
     shutil.copytree(demo.folder, copy)
     for node in (copy / "nodes").iterdir():
-        (node / "manifest.json").unlink()
         lines = (node / "measurements.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
         (node / "measurements.jsonl").write_text("".join(reversed(lines)), encoding="utf-8")
+        manifest = json.loads((node / "manifest.json").read_text(encoding="utf-8"))
+        manifest["files"]["measurements.jsonl"] = hashlib.sha256((node / "measurements.jsonl").read_bytes()).hexdigest()
+        (node / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
 
     subprocess.run([str(BURNIN), "verdict", str(copy)], capture_output=True, check=False)
 
     assert (copy / "verdict.json").read_bytes() == (demo.folder / "verdict.json").read_bytes()
+
+
+def test_without_its_manifest_a_node_is_no_pass(demo: Demo, tmp_path: Path) -> None:
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(demo.folder, copy)
+    (copy / "nodes" / "gpu-n01" / "manifest.json").unlink()
+
+    done = subprocess.run([str(BURNIN), "verdict", str(copy), "--json"], capture_output=True, text=True, check=False)
+
+    assert "PASS" not in {gpu["verdict"] for gpu in json.loads(done.stdout)["gpus"] if gpu["node"] == "gpu-n01"}
 
 
 @pytest.mark.parametrize("name", ["identity.json", "measurements.jsonl", "journal.jsonl"])
