@@ -84,7 +84,7 @@ def burn_in(
         plan = check_plan(run["plan"])
         nodes = [str(node["node"]) for node in run["inventory"]["nodes"]]
         driver = Driver(folder, target, cancel, lambda event: _watch(event, show))
-        ready = _preflight(driver, nodes, show) if preflight else [node for node in nodes if node not in refused(folder)]
+        ready = _preflight(driver, nodes, show) if preflight else sorted(set(nodes) - refused(folder))
         started = _start(driver, ready, show, plan.planned_s) if ready and not cancel() else []
         if started and not target.check:
             _poll(driver, started, show, cancel, interval_s or poll_interval_s(plan.planned_s), plan.planned_s, give_up_s)
