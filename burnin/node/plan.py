@@ -56,6 +56,10 @@ class Plan:
         """The whole run in seconds."""
         return sum(step.start_s * step.starts for step in self.steps)
 
+    def seed_of(self, start: int) -> int:
+        """The seed of a start's data: another one for each start, the same on every node."""
+        return self.seed * 1000 + start
+
 
 def shown(value: Any) -> str:
     """A value as a message shows it: never longer than a line."""

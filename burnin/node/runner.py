@@ -144,7 +144,7 @@ class Runner:
         return {}
 
     def _one_start(self, step: Step, start: int) -> None:
-        seed = self._plan.seed * 1000 + start
+        seed = self._plan.seed_of(start)
         self._event("start_begun", step=step.name, test=step.test, start=start, seed=seed)
         self._tick_through(Phase(step, start, "idle", 0.0, step.idle_s), None)
         try:

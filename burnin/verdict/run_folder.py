@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from burnin.errors import RunFolderError
-from burnin.node.plan import PlanProblem, Step, check_plan
+from burnin.node.plan import Plan, PlanProblem, check_plan
 from burnin.verdict import journal, windows
 from burnin.verdict.identity import mark_duplicates, parts_of
 from burnin.verdict.model import WINDOW_COLUMNS, Evidence, NodeFacts, Part
@@ -46,7 +46,7 @@ class _Run:
 
     run_id: str | None
     plan: str | None
-    steps: Mapping[str, Step]
+    planned: Plan
     policy: Policy
 
 
@@ -65,8 +65,8 @@ def read_run(files: RunFiles, policy: Policy) -> Evidence:
     Raises RunFolderError for a run.json (the controller's own file) that names no nodes or no plan that can be run.
     """
     plan = files.run.get("plan")
-    steps = _steps(plan)
-    run = _Run(text(files.run.get("run_id")) or None, text(mapping(plan).get("name")) or None, steps, policy)
+    planned = _planned(plan)
+    run = _Run(text(files.run.get("run_id")) or None, text(mapping(plan).get("name")) or None, planned, policy)
     words = _words(files.controller)
     parts: list[Part] = []
     rows: list[windows.Row] = []
@@ -79,18 +79,18 @@ def read_run(files: RunFiles, policy: Policy) -> Evidence:
         rows += measured
     frame = pl.DataFrame(rows, schema=windows.SCHEMA).select(WINDOW_COLUMNS)
     owed: dict[str, int] = defaultdict(int)
-    for step in steps.values():
+    for step in planned.steps:
         owed[step.test] += step.starts * step.windows
     simulated = any(node.simulated for node in nodes)
     return Evidence(mark_duplicates(parts), frame, tuple(nodes), dict(owed), run.run_id, run.plan, simulated=simulated)
 
 
-def _steps(plan: object) -> dict[str, Step]:
-    """The plan's steps by name; none for a preflight."""
+def _planned(plan: object) -> Plan:
+    """The plan; one without a step for a preflight."""
     if plan is None or (isinstance(plan, Mapping) and not plan.get("steps")):
-        return {}
+        return Plan("", "", 0, ())
     try:
-        return {step.name: step for step in check_plan(plan).steps}
+        return check_plan(plan)
     except PlanProblem as problem:
         raise RunFolderError(f"run.json: {problem}; the file is damaged, the run cannot be judged") from None
 
@@ -192,7 +192,7 @@ def _shown(
         problems.note("measurements.jsonl is there without a readable journal: nothing says which run it belongs to, so it does not count.")
         measured = []
     keys = {part.gpu: part.key for part in parts or ()}
-    rows, invalid = windows.read(keys, measured, run.steps, problems) if parts is not None else ([], {})
+    rows, invalid = windows.read(keys, measured, run.planned, problems) if parts is not None else ([], {})
     found = [replace(part, invalid=(*part.invalid, *invalid.get(part.key, ()))) for part in parts or ()]
     slots = tuple(sorted((part.slot for part in found), key=lambda slot: (slot is None, slot)))
     simulated = mapping(identity.get("before")).get("backend") == "sim"

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from burnin.node.catalog import TESTS
-from burnin.node.plan import Step
+from burnin.node.plan import Plan, Step
 from burnin.verdict.measure import STATES
 from burnin.verdict.reading import MOST_PROBLEMS, Problems, reading, shown, whole
 
@@ -27,9 +27,10 @@ Row = dict[str, Any]
 
 
 def read(
-    keys: Mapping[str, str], records: Sequence[Mapping[str, Any]], steps: Mapping[str, Step], problems: Problems
+    keys: Mapping[str, str], records: Sequence[Mapping[str, Any]], plan: Plan, problems: Problems
 ) -> tuple[list[Row], dict[str, tuple[str, ...]]]:
     """The rows of one node, and what is wrong with the numbers of each part. `keys`: UUID -> part key."""
+    steps = {step.name: step for step in plan.steps}
     attempts: dict[tuple[str, ...], dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
     invalid: dict[str, list[str]] = defaultdict(list)
     for record in records:
@@ -38,7 +39,8 @@ def read(
             problems.note(problem)
             continue
         row = _row(keys[record["gpu"]], record)
-        wrong = _wrong(row, record)
+        other_seed = _other_seed(row, record, plan)
+        wrong = _wrong(row, record) or other_seed
         if wrong:
             invalid[row["part"]].append(f"{row['test']}, {row['step']}, start {row['start']}, window {row['window']}: {wrong}")
             row["value"] = None
@@ -91,6 +93,16 @@ def _wrong(row: Row, record: Mapping[str, Any]) -> str:
         if whole(record.get(name)) is None:
             return f"{name} is {shown(record.get(name))}; expected a count."
     return ""
+
+
+def _other_seed(row: Row, record: Mapping[str, Any], plan: Plan) -> str:
+    """Why this window was not measured on the data that the plan asked for, or ''. Its wrong results then count on no seed of their own."""
+    start = record["start"]
+    seed = plan.seed_of(start)
+    if row["seed"] == seed:
+        return ""
+    row["seed"] = 0
+    return f"seed is {shown(record.get('seed'))}; expected {seed}, the plan's for start {start}."
 
 
 def _newest(attempts: Mapping[int, list[Row]], invalid: dict[str, list[str]]) -> list[Row]:

@@ -205,6 +205,29 @@ def test_one_number_that_cannot_be_makes_its_gpu_inconclusive(field: str, value:
     assert verdicts(document)[1:] == ["PASS"] * 7
 
 
+@pytest.mark.parametrize("seed", [1002, 0, -1001, 1001.0, None, "1001"])
+def test_a_window_with_another_seed_than_the_plans_is_no_window(seed: object) -> None:
+    """Else a load that ignores its seed computes the same thing in every start, and no second seed was ever tried."""
+
+    def change(made: Node) -> None:
+        made.measurements[0]["seed"] = seed
+
+    document = folder(change).document()
+
+    assert gpu_codes(document) == {"VALUE_INVALID": "INCONCLUSIVE"}
+    assert "expected 1001, the plan's for start 1" in str(document["gpus"][0]["findings"])
+    assert verdicts(document)[1:] == ["PASS"] * 7
+
+
+def test_wrong_results_on_seeds_that_are_not_the_plans_are_not_wrong_on_two_seeds() -> None:
+    def change(made: Node) -> None:
+        for number, one in enumerate(made.measurements):
+            if one["gpu"] == "GPU-n0-0" and one["test"] == "gemm_bf16":
+                one |= {"seed": number, "wrong": 1}
+
+    assert gpu_codes(folder(change).document())["WRONG_RESULT"] == "RETEST"
+
+
 @pytest.mark.parametrize("flag", ["row_remap_failure", "lost", "row_remap_pending", "sram_threshold_exceeded"])
 def test_a_health_flag_that_is_neither_yes_nor_no_is_not_a_pass(flag: str) -> None:
     def change(made: Node) -> None:
