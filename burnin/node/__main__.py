@@ -19,7 +19,7 @@ from burnin import __version__
 from burnin.node.backends import NAMES, open_backend, read_options
 from burnin.node.backends.base import BackendProblem
 from burnin.node.identity import identity
-from burnin.node.lock import hold_lock
+from burnin.node.lock import hold_lock, stop_asked
 from burnin.node.ownership import FolderProblem, check_owner, open_folder
 from burnin.node.packing import pack
 from burnin.node.plan import Plan, PlanProblem
@@ -79,16 +79,17 @@ def _run(args: argparse.Namespace) -> int:
         _say(f"a run is already going on in {out}; stop it first or wait for it")
         return BUSY
     with lock:
-        return _continue(plan, out, args.backend, options)
+        # Asked only now: a stop that comes later sees the lock, and one that came before has left its mark.
+        told = ["burnin stop"] if args.asked is not None and stop_asked(out.parent, args.asked) else []
+        return _continue(plan, out, args.backend, options, told)
 
 
-def _continue(plan: Plan, out: Path, name: str, options: Dict[str, Any]) -> int:
-    """What is left of the run; the lock is ours."""
+def _continue(plan: Plan, out: Path, name: str, options: Dict[str, Any], told: List[str]) -> int:
+    """What is left of the run; the lock is ours. `told`: who has asked to stop; the run ends before its first load."""
     before = check_owner(out, plan, name)
     if before.finished:
         _say(f"the run in {out} is complete; nothing was done")
         return 0
-    told: List[str] = []
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda number, _frame: told.append(signal.Signals(number).name))
     attempt = before.attempts + 1
@@ -112,6 +113,7 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("--out", required=True, help="folder for the evidence of this one run")
     verb.add_argument("--backend", choices=NAMES, default="nvml")
     verb.add_argument("--options", help="JSON file with the backend's options")
+    verb.add_argument("--asked", type=float, help="seconds since the boot when the start was asked for; a stop after that counts")
     for name, text in (
         ("start", "begin a run in the background"),
         ("status", "how it stands"),

@@ -1,14 +1,19 @@
-"""Who is the run: whoever holds the lock on agent.lock. It survives reused process ids and goes away with the process however it ends."""
+"""Who is the run: whoever holds the lock on agent.lock. It survives reused process ids and goes away with the process however it ends.
+
+Start and stop take turns (control.lock), and a stop leaves a mark (stop.json): a start that was under way when the stop came finds it when
+it is the run, and ends before it loads anything.
+"""
 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import time
 from pathlib import Path
 from typing import IO, Optional
 
-LOCK = "agent.lock"
+LOCK, TURN, STOP_MARK = "agent.lock", "control.lock", "stop.json"
 UNKNOWN = -1
 TRIES, PAUSE_S = 200, 0.01
 
@@ -40,6 +45,49 @@ def hold_lock(evidence: Path) -> Optional[IO[str]]:
         raise
     file.close()
     return None
+
+
+def take_turn(run: Path, patience_s: float) -> Optional[IO[str]]:
+    """The open lock of start and stop; None when another one has it for longer than so many seconds. Closing it lets go."""
+    file = (run / TURN).open("a", encoding="utf-8")
+    deadline = time.monotonic() + patience_s
+    while not _flock(file, fcntl.LOCK_EX):
+        if time.monotonic() >= deadline:
+            file.close()
+            return None
+        time.sleep(PAUSE_S)
+    return file
+
+
+def asked_s() -> float:
+    """When this process began, in seconds since the boot: when it was asked to do what it does. Resolution 10 ms, rounded down."""
+    fields = Path("/proc/self/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    return int(fields[19]) / os.sysconf("SC_CLK_TCK")
+
+
+def ask_stop(run: Path) -> None:
+    """Leave word that every start asked for until now is to end."""
+    mark = run / STOP_MARK
+    partial = mark.with_name(f"{STOP_MARK}.{os.getpid()}")
+    try:
+        partial.write_text(json.dumps({"boot": _boot(), "s": time.clock_gettime(time.CLOCK_BOOTTIME)}), encoding="utf-8")
+        partial.replace(mark)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def stop_asked(run: Path, since_s: float) -> bool:
+    """Whether a stop came after `since_s` (seconds since the boot). A mark of an earlier boot, or none that can be read, is none."""
+    try:
+        told = json.loads((run / STOP_MARK).read_text(encoding="utf-8"))
+        return bool(told["boot"] == _boot() and told["s"] > since_s)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
 
 
 def running_pid(evidence: Path) -> Optional[int]:

@@ -1,6 +1,7 @@
 """Start, look at and stop a run on this node. The run itself lives on without whoever started it.
 
 A run folder on the node holds burnin-node.pyz, plan.json, options.json and evidence/. Whoever holds the lock in evidence/ is the run.
+Start and stop take turns: a stop waits until a start has shown what became of it, and a start told as failed leaves nothing running.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import IO, Any, Dict, List, Optional
 
-from burnin.node.lock import hold_lock, running_pid
+from burnin.node.lock import ask_stop, asked_s, hold_lock, running_pid, take_turn
 from burnin.node.ownership import check_owner
 from burnin.node.plan_file import read_plan
 from burnin.node.records import Journal, read_journal
@@ -24,6 +26,8 @@ PROGRAM, LOG = "burnin-node.pyz", "agent.log"
 STOP_PATIENCE_S = 25.0
 START_PATIENCE_S = 20.0
 UNIT_PATIENCE_S = 60.0
+TURN_PATIENCE_S = UNIT_PATIENCE_S + START_PATIENCE_S + 10  # longer than a start can last
+UNDER_WAY = ("active", "activating", "deactivating", "reloading")
 RUNTIME_FACTOR, RUNTIME_SLACK_S = 1.5, 900
 PAUSE_S = 0.05
 
@@ -66,24 +70,46 @@ def start(run: Path, backend: str, supervisor: str, unit: str) -> Dict[str, Any]
     plan, evidence = read_plan(run / "plan.json"), run / "evidence"
     if not (run / PROGRAM).is_file():
         raise SuperviseProblem(f"{run / PROGRAM} does not exist; copy the node program there first")
+    if supervisor not in ("systemd", "process"):
+        raise SuperviseProblem(f"supervisor {supervisor!r} is unknown; expected systemd or process")
     check_owner(evidence, plan, backend)
-    before = status(run)
-    if before["state"] in ("running", "finished"):
-        return {**before, "changed": False}
-    evidence.mkdir(parents=True, exist_ok=True)
-    known = len(read_journal(evidence / "journal.jsonl"))
-    command = [sys.executable, str(run / PROGRAM), "run", "--plan", str(run / "plan.json"), "--out", str(evidence), "--backend", backend]
-    if (run / "options.json").exists():
-        command += ["--options", str(run / "options.json")]
+    turn = take_turn(run, TURN_PATIENCE_S)
+    if turn is None:
+        raise SuperviseProblem(f"another start or stop has been at work on {run} for {TURN_PATIENCE_S:g} s; see what hangs on this node")
+    with turn:
+        before = status(run)
+        if before["state"] in ("running", "finished"):
+            return {**before, "changed": False}
+        evidence.mkdir(parents=True, exist_ok=True)
+        return {**_begin(run, _command(run, backend), supervisor, unit, plan.planned_s), "changed": True}
+
+
+def _command(run: Path, backend: str) -> List[str]:
+    """The run's own command line. `--asked` lets the run see a stop that came while it was on its way."""
+    command = [sys.executable, str(run / PROGRAM), "run", "--plan", str(run / "plan.json"), "--out", str(run / "evidence")]
+    command += ["--backend", backend, "--asked", repr(asked_s())]
+    return [*command, "--options", str(run / "options.json")] if (run / "options.json").exists() else command
+
+
+def _begin(run: Path, command: List[str], supervisor: str, unit: str, planned_s: float) -> Dict[str, Any]:
+    """Start the process and wait for its word. What does not give it is ended: nobody would look after it."""
+    known = len(read_journal(run / "evidence" / "journal.jsonl"))
     child = None
     if supervisor == "systemd":
-        _start_unit(run, command, unit, plan.planned_s)
-    elif supervisor == "process":
+        _start_unit(run, command, unit, planned_s)
+    else:
         with (run / LOG).open("ab") as log:
             child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/")
-    else:
-        raise SuperviseProblem(f"supervisor {supervisor!r} is unknown; expected systemd or process")
-    return {**_await_start(run, known, child, unit), "changed": True}
+    try:
+        return _await_start(run, known, child, unit)
+    except SuperviseProblem:
+        if child is not None:
+            child.kill()
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(STOP_PATIENCE_S)
+        else:
+            _stop_unit(unit)
+        raise
 
 
 def _start_unit(run: Path, command: List[str], unit: str, planned_s: float) -> None:
@@ -129,10 +155,30 @@ def _await_start(run: Path, known: int, child: Optional[subprocess.Popen[bytes]]
 
 def stop(run: Path, unit: str) -> Dict[str, Any]:
     """End the run and prove that it ended. Harmless when nothing runs. Returns status and `changed`."""
-    evidence = run / "evidence"
-    if not evidence.is_dir() or running_pid(evidence) is None:
-        return {**status(run), "changed": False}
-    _stop_unit(unit)
+    turn = _turn_of_stop(run)
+    try:
+        return _stop(run, run / "evidence", unit)
+    finally:
+        if turn is not None:
+            turn.close()
+
+
+def _turn_of_stop(run: Path) -> Optional[IO[str]]:
+    """Leave the mark, then wait for a start that is under way. Neither a start that hangs nor a full disk keeps a stop from its work."""
+    if not run.is_dir():
+        return None
+    try:
+        ask_stop(run)
+        return take_turn(run, TURN_PATIENCE_S)
+    except OSError:
+        return None
+
+
+def _stop(run: Path, evidence: Path, unit: str) -> Dict[str, Any]:
+    ran = evidence.is_dir() and running_pid(evidence) is not None
+    ran = _stop_unit(unit) or ran  # also where no run is seen: it may not have taken its lock yet, or its folder is gone
+    if not ran or not evidence.is_dir():
+        return {**status(run), "changed": ran}
     for number in (signal.SIGTERM, signal.SIGKILL):
         if _signalled_and_gone(evidence, number):
             break
@@ -142,13 +188,18 @@ def stop(run: Path, unit: str) -> Dict[str, Any]:
     return {**status(run), "changed": True}
 
 
-def _stop_unit(unit: str) -> None:
+def _stop_unit(unit: str) -> bool:
+    """End the unit; whether there was one under way."""
     program = shutil.which("systemctl")
-    if program and Path("/run/systemd/system").is_dir():
-        try:
-            subprocess.run([program, "stop", unit], capture_output=True, timeout=STOP_PATIENCE_S + 30, check=False)
-        except subprocess.TimeoutExpired:
-            return  # the signals below, and the lock, decide
+    if program is None or not Path("/run/systemd/system").is_dir():
+        return False
+    ask = [program, "show", "--property=ActiveState", "--value", unit]
+    try:
+        found = subprocess.run(ask, capture_output=True, text=True, timeout=UNIT_PATIENCE_S, check=False).stdout.strip() in UNDER_WAY
+        subprocess.run([program, "stop", unit], capture_output=True, timeout=STOP_PATIENCE_S + 30, check=False)
+    except subprocess.TimeoutExpired:
+        return False  # the signals, and the lock, decide
+    return found
 
 
 def _signalled_and_gone(evidence: Path, number: signal.Signals) -> bool:
@@ -177,7 +228,7 @@ def _tell_stopped(evidence: Path) -> None:
         return  # somebody started it again in between
     with lock:
         events = read_journal(evidence / "journal.jsonl")
-        if events and events[-1]["event"] not in ("stopped", "failed", "run_ended"):
+        if not events or events[-1]["event"] not in ("stopped", "failed", "run_ended"):
             journal = Journal(evidence / "journal.jsonl")
             journal.event(
                 "stopped", attempt=sum(event["event"] == "run_started" for event in events), reason="SIGKILL: it did not end by itself"

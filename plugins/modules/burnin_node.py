@@ -129,10 +129,23 @@ def act(module):
     return bool(answer.pop("changed", False)), answer
 
 
+def end_unit(module):
+    """Stop a unit whose folder is gone: its load would run on, and nobody would know of it. Returns whether there was one."""
+    program = module.get_bin_path("systemctl")
+    if program is None or not os.path.isdir("/run/systemd/system"):
+        return False
+    state = module.run_command([program, "show", "--property=ActiveState", "--value", module.params["unit"]])[1].strip()
+    if state not in ("active", "activating", "deactivating", "reloading"):
+        return False
+    if not module.check_mode:
+        module.run_command([program, "stop", module.params["unit"]])
+    return True
+
+
 def would_change(module):
     """Whether a start or stop has something to do: a run that is complete is not begun again, one that is not running is not stopped."""
     if not os.path.exists(os.path.join(module.params["run_dir"], PROGRAM)):
-        return module.params["action"] == "start"
+        return module.params["action"] == "start" or end_unit(module)
     state = call(module, ["status", "--run-dir", module.params["run_dir"]]).get("state")
     return state not in ("running", "finished") if module.params["action"] == "start" else state == "running"
 
@@ -161,7 +174,7 @@ def main():
     if module.check_mode and module.params["action"] == "pack":  # a virgin node has nothing to pack; the fetch that follows is skipped
         module.exit_json(changed=False, burnin={"state": "unchanged in check mode"})
     if module.params["action"] in ("status", "stop") and not os.path.exists(os.path.join(module.params["run_dir"], PROGRAM)):
-        module.exit_json(changed=False, burnin={"state": "absent"})
+        module.exit_json(changed=module.params["action"] == "stop" and end_unit(module), burnin={"state": "absent"})
     changed, answer = act(module)
     module.exit_json(changed=changed, burnin=answer)
 

@@ -6,6 +6,7 @@ import functools
 import hashlib
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -236,6 +237,26 @@ def test_of_two_starts_at_once_one_runs(node: Node) -> None:
 
     assert {"running"} == {answer["state"] for answer in told}
     assert [event["attempt"] for event in node.events() if event["event"] == "run_started"] == [1]
+
+
+@pytest.mark.slow
+def test_a_stop_fired_just_after_a_start_is_never_missed(tmp_path: Path, program: Path) -> None:
+    """Whoever comes first on the node: the stop was asked for later, so nothing runs afterwards."""
+    chance = random.Random(5)
+    for number in range(20):
+        node = Node(tmp_path / f"run{number}", program)
+        node.options({"node": "n1", "gpus": 2, "seed": 3, "compress": 20})
+        rest = ["--run-dir", str(node.run), "--backend", "sim", "--supervisor", "process", "--unit", "burnin-test-none"]
+        offset_s = chance.uniform(0, 0.1)
+        with subprocess.Popen(node.argv("start", *rest), stdout=subprocess.DEVNULL) as starting:
+            time.sleep(offset_s)
+            stopped = node.verb("stop")
+            starting.wait(30)
+
+        stood = node.verb("status")
+        node.verb("stop")
+        assert (stood["state"], stood["pid"]) == ("stopped", None), f"start and {offset_s * 1000:.0f} ms later stop: {stopped}"
+        assert not (node.evidence / "measurements.jsonl").read_bytes()
 
 
 def test_a_second_run_by_hand_is_refused_and_leaves_the_first_alone(node: Node) -> None:

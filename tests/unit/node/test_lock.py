@@ -6,11 +6,12 @@ import fcntl
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from burnin.node.lock import LOCK, UNKNOWN, hold_lock, running_pid
+from burnin.node.lock import LOCK, STOP_MARK, UNKNOWN, ask_stop, asked_s, hold_lock, running_pid, stop_asked, take_turn
 
 
 def test_nothing_runs_where_there_is_no_lock_or_nobody_holds_it(tmp_path: Path) -> None:
@@ -53,3 +54,25 @@ def test_who_looks_does_not_keep_a_run_from_starting(tmp_path: Path) -> None:
 
     assert lock is not None
     lock.close()
+
+
+def test_a_stop_counts_for_what_was_asked_before_it_in_this_boot(tmp_path: Path) -> None:
+    before = time.clock_gettime(time.CLOCK_BOOTTIME)
+    assert not stop_asked(tmp_path, before)
+
+    ask_stop(tmp_path)
+
+    assert stop_asked(tmp_path, before)
+    assert not stop_asked(tmp_path, time.clock_gettime(time.CLOCK_BOOTTIME))
+    assert 0 < asked_s() < before
+    mark = tmp_path / STOP_MARK
+    for other in (mark.read_text().replace('"boot": "', '"boot": "x'), "{", "[]", '{"boot": 1}'):
+        mark.write_text(other)
+        assert not stop_asked(tmp_path, before)
+
+
+def test_start_and_stop_take_turns(tmp_path: Path) -> None:
+    with take_turn(tmp_path, 0) or pytest.fail("no turn"):
+        assert take_turn(tmp_path, 0.05) is None
+
+    (take_turn(tmp_path, 0) or pytest.fail("no turn")).close()

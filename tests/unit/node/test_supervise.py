@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from burnin.node import supervise
-from burnin.node.lock import LOCK
+from burnin.node.lock import LOCK, asked_s, stop_asked, take_turn
 from burnin.node.plan import PlanProblem
 from burnin.node.records import Journal, read_journal
 from burnin.node.supervise import SuperviseProblem, start, status, stop
@@ -145,6 +145,67 @@ def test_the_number_is_waited_for_when_the_lock_is_taken_first(
     assert stop(tmp_path, "burnin-test")["changed"] is True
     assert holder.wait(5) == -signal.SIGTERM
     assert slept
+
+
+def fake_systemctl(folder: Path, monkeypatch: pytest.MonkeyPatch, state: str) -> Path:
+    """A systemctl that says that the unit is in this state, and writes down what it was asked for."""
+    asked = folder / "asked"
+    (folder / "bin").mkdir(exist_ok=True)
+    (folder / "bin" / "systemctl").write_text(f'#!/bin/sh\necho "$@" >> {asked}\n[ "$1" = show ] && echo {state}\nexit 0\n')
+    (folder / "bin" / "systemctl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder / 'bin'}:/bin:/usr/bin")
+    real = Path.is_dir
+    monkeypatch.setattr(Path, "is_dir", lambda path: str(path) == "/run/systemd/system" or real(path))
+    return asked
+
+
+@pytest.mark.parametrize(("state", "changed"), [("activating", True), ("active", True), ("inactive", False)])
+@pytest.mark.parametrize("made", [True, False], ids=["a run whose process has not come to its lock", "a run whose folder is gone"])
+def test_the_unit_is_stopped_also_where_no_run_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str, changed: bool, made: bool
+) -> None:
+    asked, run = fake_systemctl(tmp_path, monkeypatch, state), tmp_path / "run"
+    if made:
+        (run / "evidence").mkdir(parents=True)
+
+    told = stop(run, "burnin-r")
+
+    assert asked.read_text().splitlines()[-1] == "stop burnin-r"
+    assert (told["changed"], told["state"]) == (changed, "stopped" if made and changed else "absent")
+
+
+def test_a_start_that_is_told_as_failed_leaves_nothing_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervise, "START_PATIENCE_S", 0.5)
+    (tmp_path / "plan.json").write_text(json.dumps(PLAN))
+    (tmp_path / "burnin-node.pyz").write_text(
+        f"import os, pathlib, time; pathlib.Path({str(tmp_path)!r}, 'pid').write_text(str(os.getpid())); time.sleep(60)"
+    )
+
+    with pytest.raises(SuperviseProblem, match="wrote nothing to its journal"):
+        start(tmp_path, "sim", "process", "u")
+
+    assert not Path(f"/proc/{(tmp_path / 'pid').read_text()}").exists()
+
+
+def test_neither_a_start_that_hangs_nor_a_full_disk_keeps_a_stop_from_its_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervise, "TURN_PATIENCE_S", 0.2)
+    asked = fake_systemctl(tmp_path, monkeypatch, "active")
+    journal(tmp_path, "run_started")
+
+    with take_turn(tmp_path, 0) or pytest.fail("no turn"):
+        assert stop(tmp_path, "u1")["changed"] is True
+        assert stop_asked(tmp_path, asked_s())
+        with pytest.raises(SuperviseProblem, match="another start or stop"):
+            (tmp_path / "plan.json").write_text(json.dumps(PLAN))
+            (tmp_path / "burnin-node.pyz").touch()
+            start(tmp_path, "sim", "process", "u")
+
+    def full(_run: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(supervise, "ask_stop", full)
+    assert stop(tmp_path, "u2")["changed"] is True
+    assert [line for line in asked.read_text().splitlines() if line.startswith("stop")] == ["stop u1", "stop u2"]
 
 
 def test_a_start_without_plan_or_program_touches_nothing(tmp_path: Path) -> None:
