@@ -45,6 +45,7 @@ class Ask:
             if one.serves(self.distro.families, driver.branch)
             and one.contents in ("", driver.contents)
             and one.flavour in ("", driver.flavour)
+            and one.source == driver.source
             and traits.issuperset(one.needs)
         ]
 

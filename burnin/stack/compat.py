@@ -54,11 +54,15 @@ class Toolkit:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Packages of one part of the stack, for a family and a range of branches. `needs`: traits of the hardware, or an architecture."""
+    """Packages of one part of the stack, for a family and a range of branches. `needs`: traits of the hardware, or an architecture.
+
+    `source`: whose packages they are, nvidia's or the distribution's.
+    """
 
     family: str
     contents: str
     flavour: str
+    source: str
     since: int
     before: int
     needs: tuple[str, ...]
@@ -110,6 +114,7 @@ def _names(entry: Mapping[str, Any]) -> Names:
         family=entry["family"],
         contents=entry.get("contents", ""),
         flavour=entry.get("flavour", ""),
+        source=entry.get("source_of_packages", "nvidia"),
         since=entry.get("from", 0),
         before=entry.get("before", 10_000),
         needs=tuple(entry.get("needs", ())),

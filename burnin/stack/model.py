@@ -48,11 +48,12 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """`version` is the whole upstream version, e.g. 580.126.09."""
+    """`version` is the whole upstream version, e.g. 580.126.09. `source`: whose packages, nvidia's or the distribution's own."""
 
     version: str
     flavour: str
     contents: str = "full"
+    source: str = "nvidia"
 
     @property
     def branch(self) -> int:

@@ -47,7 +47,11 @@ def notes(ask: Ask, repositories: tuple[Repository, ...]) -> Iterator[Note]:
             "KEY_SHA1",
             f"apt of {ask.distro.name} may refuse the SHA-1 self-signature of NVIDIA's key; then give another in repositories.cuda.",
         )
-    if ask.distro.family == "debian":
+    if ask.stack.driver.source == "distribution":
+        yield Note(
+            "DEBIAN_NON_FREE", "Debian's components contrib, non-free and non-free-firmware must be enabled: the driver comes from them."
+        )
+    elif ask.distro.family == "debian":
         yield Note("DEBIAN_CONTRIB", "Debian's contrib component must be enabled for the driver's dependencies.")
     if ask.stack.driver.flavour == "proprietary" and ask.stack.ofed is not None:
         yield Note(

@@ -30,6 +30,7 @@ from burnin.stack.versions import FORMS
 
 FLAVOURS = ("open", "proprietary")
 CONTENTS = ("full", "compute")
+DRIVER_SOURCES = ("nvidia", "distribution")
 KINDS = ("doca", "mlnx", "none")
 PARTS = ("driver", "cuda", "nccl", "ofed", "dcgm", "kernel", "repositories", "skus")
 DERIVED = ("fabricmanager", "fabric_manager", "nscq", "nvsdm", "imex", "persistenced", "headers", "nvlsm")
@@ -160,13 +161,14 @@ class _Reader:
 
     def driver(self, value: object) -> Driver | None:
         field = f"{VARIABLE}.driver"
-        found = self.mapping(value, field, ("version", "flavour", "contents"), ("version", "flavour"))
+        found = self.mapping(value, field, ("version", "flavour", "contents", "source"), ("version", "flavour"))
         if found is None:
             return None
         version = self.version_of(found, "version", field, "driver")
         flavour = self.choice(found["flavour"], f"{field}.flavour", FLAVOURS) if "flavour" in found else None
         contents = self.choice(found.get("contents", "full"), f"{field}.contents", CONTENTS)
-        return Driver(version, flavour, contents) if version and flavour and contents else None
+        source = self.choice(found.get("source", "nvidia"), f"{field}.source", DRIVER_SOURCES)
+        return Driver(version, flavour, contents, source) if version and flavour and contents and source else None
 
     def cuda(self, value: object) -> Cuda | None:
         field = f"{VARIABLE}.cuda"

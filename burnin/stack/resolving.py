@@ -38,6 +38,11 @@ def resolve(
         raise StackError(f"arch {arch!r}: not one of ours; expected {' or '.join(ARCHES)} (an aarch64 server is sbsa)")
     if arch not in hardware.arches:
         raise StackError(f"{hardware.sku}: does not come with {arch}; expected {' or '.join(hardware.arches)}")
+    if stack.driver.source == "distribution" and found.family != "debian":
+        raise StackError(
+            f"driver.source distribution on {found.name}: only Debian's own packages are known, Ubuntu's archive renames old branches away "
+            "and EL has none; expected nvidia (leave driver.source out)"
+        )
     ask = Ask(stack, found, arch, hardware, matrix or compat(), kernel_running, os_release)
     groups = tuple(group.build(ask) for group in GROUPS)
     repositories = tuple(repository(ask, name) for name in dict.fromkeys(source for group in groups for source in group.sources))
@@ -69,6 +74,7 @@ def _driver(ask: Ask) -> dict[str, object]:
         "branch": driver.branch,
         "flavour": driver.flavour,
         "contents": driver.contents,
+        "source": driver.source,
         "cuda": ask.compat.cuda_of(driver.branch) or "",
         "module_license": LICENCES[driver.flavour],
     }

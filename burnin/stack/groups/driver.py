@@ -17,6 +17,9 @@ SAME_VERSION = (
     "^libnvidia-(?!container|egl)", "^nvidia-(?!container|egl|fs|gds|prime|settings|modprobe|xconfig|cuda|driver-(pinning|assistant|local-repo))",
     "^libnvsdm", "^cuda-drivers",
 )  # fmt: skip
+# Debian builds these from source packages of their own, with versions of their own.
+APART = "container|egl|cuda|fs|opencl-dev|support|installer-cleanup|kernel-common|modprobe|settings|persistenced|xconfig|cudnn|cg|profiler|visual|openjdk|tesla"
+SAME_VERSION_DISTRIBUTION = (f"^(lib)?nvidia-(?!{APART})", "^libcuda(debugger)?1$", "^firmware-nvidia-gsp$", "^libnv(cuvid|optix)1$")
 HELD = (
     "^(lib)?nvidia-(?!container)", "^libnvsdm", "^cuda-drivers", "^cuda-compat-", "^libxnvctrl", "^xserver-xorg-video-nvidia", "^nvlsm$",
     "^firmware-nvidia", "^libcuda(debugger)?1$", "^libnv(cuvid|optix)1$", "^lib(egl|glx|gles)-nvidia", "^kmod-nvidia",
@@ -52,16 +55,14 @@ def build(ask: Ask) -> Group:
         return Group(NAME)
     driver = ask.stack.driver
     packages = _packages(ask, found)
-    # The distribution's own archive turns old branches into transitional packages, so it must not be a candidate.
-    own = ARCHIVE.get(ask.distro.family, "")
-    stanzas = [("src:nvidia-graphics-drivers*:any linux-modules-nvidia-*", f"release o={own}", -1)] if own else []
+    theirs = driver.source == "distribution"
     return Group(
         NAME,
         version=driver.version,
         packages=packages,
-        pins=ask.pin("nvidia-driver", *stanzas, (PINNED, f"version {driver.version}*", PRIORITY)),
+        pins=ask.pin("nvidia-driver", *_kept_out(ask), (PINNED, f"version {driver.version}*", PRIORITY)),
         hold=HELD,
-        same_version=SAME_VERSION,
+        same_version=SAME_VERSION_DISTRIBUTION if theirs else SAME_VERSION,
         absent=_absent(ask),
         blacklist=("^nvidia-", "^libnvidia-", "^libnvsdm", "^cuda-drivers", "^cuda-compat-", "^xserver-xorg-video-nvidia", "^nvlsm")
         if ask.apt
@@ -69,8 +70,17 @@ def build(ask: Ask) -> Group:
         locks=ask.locks(packages, *(f"{name}-3:{driver.version}-*" for name in EL_TREE)),
         module_streams=(f"nvidia-driver:{driver.branch}-{'open' if driver.flavour == 'open' else 'dkms'}",) if ask.distro.modular else (),
         services=tuple(SERVICES[part] for part in found if part in SERVICES and _shipped(part, found)),
-        sources=("cuda",),
+        sources=() if theirs else ("cuda",),
     )
+
+
+def _kept_out(ask: Ask) -> list[tuple[str, str, int]]:
+    """The archive that must not be a candidate: both have packages of these names, and the versions of one may be the other's."""
+    if ask.stack.driver.source == "distribution":
+        return [(PINNED, "release l=NVIDIA CUDA", -1)]
+    # The distribution's own archive turns old branches into transitional packages.
+    own = ARCHIVE.get(ask.distro.family, "")
+    return [("src:nvidia-graphics-drivers*:any linux-modules-nvidia-*", f"release o={own}", -1)] if own else []
 
 
 def _shipped(part: str, found: dict[str, list[Names]]) -> bool:
@@ -95,6 +105,15 @@ def _packages(ask: Ask, found: dict[str, list[Names]]) -> tuple[Package, ...]:
 
 def _absent(ask: Ask) -> tuple[str, ...]:
     driver = ask.stack.driver
+    if driver.source == "distribution":
+        return (
+            "^nvidia-kernel-dkms$" if driver.flavour == "open" else "^nvidia-open-kernel-dkms$",
+            "^nvidia-open(-[0-9]+)?$",
+            "^nvidia-kernel-open-dkms$",
+            "^cuda-drivers(-[0-9]+)?$",
+            "^nvidia-driver-(cuda|pinning-.*)$",
+            "^nvidia-tesla-",
+        )
     other = PROPRIETARY if driver.flavour == "open" else OPEN
     # Before 580 (and on Ubuntu before 590) names carry the branch: those of any other branch are leftovers.
     numbered = driver.branch < (590 if ask.distro.family == "ubuntu" else 580)

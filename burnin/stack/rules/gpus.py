@@ -43,6 +43,11 @@ def _driver(case: Case, one: Hardware) -> Iterator[Problem]:
             "BRANCH_BEFORE_GPU", "driver.version", f"branch {driver.branch} for {one.sku}", f"branch {one.first_branch} or newer, the first that knows it",
             "choose a newer branch", _fact(one),
         )  # fmt: skip
+    if driver.source == "distribution" and (one.traits & {"nvswitch", "imex"}):
+        yield error(
+            "DRIVER_SOURCE", "driver.source", f"distribution for {one.sku}", f"nvidia: {one.sku} needs fabric manager or IMEX, which Debian does not have",
+            "leave driver.source out for these nodes",
+        )  # fmt: skip
     if one.last_branch is not None and driver.branch > one.last_branch:
         yield error(
             "BRANCH_AFTER_GPU", "driver.version", f"branch {driver.branch} for {one.sku}", f"branch {one.last_branch} or older, the last that knows it",

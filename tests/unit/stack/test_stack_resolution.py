@@ -265,3 +265,42 @@ def test_roles_get_plain_data() -> None:
     assert check_plain({**value, "driver": {"version": 580.10, "flavour": "open"}}, date(2026, 12, 1))["errors"] == 1
     with pytest.raises(StackError, match="quotes"):
         resolve_plain({"driver": {"version": 580.10, "flavour": "open"}}, "ubuntu2404", "x86_64")
+
+
+DEBIANS_OWN = Stack(Driver("535.261.03", "proprietary", "compute", "distribution"), nccl=Nccl("2.28.9", "12.9"))
+
+
+def test_debians_own_driver_is_pinned_by_source_and_the_vendors_kept_out() -> None:
+    resolution = made("debian12", "L40S", DEBIANS_OWN)
+    driver = resolution.group("driver")
+
+    assert driver.names == ("nvidia-kernel-dkms", "libcuda1", "libnvidia-ml1", "nvidia-smi", "nvidia-persistenced")
+    assert driver.packages[0].spec == "nvidia-kernel-dkms=535.261.03-*"
+    assert driver.packages[-1].spec == "nvidia-persistenced", "its version is its own"
+    assert driver.sources == ()
+    stanzas = driver.pins[0].content.split("\n\n")
+    assert "Pin: release l=NVIDIA CUDA\nPin-Priority: -1" in stanzas[0]
+    assert "Pin: version 535.261.03*\nPin-Priority: 1000" in stanzas[1]
+    assert [one.source for one in resolution.repositories] == ["cuda"], "NCCL still comes from the vendor"
+    assert "DEBIAN_NON_FREE" in {note.code for note in resolution.notes}
+
+
+@pytest.mark.parametrize(
+    ("name", "same"),
+    [
+        ("nvidia-smi", True), ("nvidia-alternative", True), ("libnvidia-ml1", True), ("libcuda1", True), ("nvidia-legacy-check", True),
+        ("firmware-nvidia-gsp", True), ("nvidia-kernel-support", True), ("libnvidia-ptxjitcompiler1", True),
+        ("nvidia-persistenced", False), ("nvidia-modprobe", False), ("nvidia-kernel-common", False), ("nvidia-support", False),
+        ("nvidia-installer-cleanup", False), ("libnvidia-container1", False), ("nvidia-cuda-toolkit", False), ("libnvidia-egl-gbm1", False),
+    ],
+)  # fmt: skip
+def test_which_of_debians_packages_have_the_drivers_version(name: str, same: bool) -> None:
+    patterns = made("debian12", "L40S", DEBIANS_OWN).group("driver").same_version
+
+    assert any(re.search(pattern, name) for pattern in patterns) is same
+
+
+@pytest.mark.parametrize("distro", ["ubuntu2404", "rhel9"])
+def test_no_other_distributions_own_driver_is_known(distro: str) -> None:
+    with pytest.raises(StackError, match=f"driver.source distribution on {distro}.*expected nvidia"):
+        made(distro, "L40S", DEBIANS_OWN)
