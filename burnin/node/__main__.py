@@ -1,4 +1,4 @@
-"""The node program's command line: identity, run, and the verbs that the role uses (start, status, stop, pack).
+"""The node program's command line: identity, reach, run, and the verbs that the role uses (start, status, stop, pack).
 
 Exit codes: 0 done · 2 usage, plan, folder or backend (nothing was started) · 3 another process is this run already · 4 stopped by a signal ·
 12 we broke.
@@ -18,7 +18,10 @@ from typing import Any, Dict, List, Optional, Type
 from burnin import __version__
 from burnin.node.backends import NAMES, open_backend, read_options
 from burnin.node.backends.base import BackendProblem
-from burnin.node.identity import identity
+from burnin.node.host.document import LEVELS
+from burnin.node.host.document import host as read_host
+from burnin.node.host.reaching import reach
+from burnin.node.identity import bare_identity, identity
 from burnin.node.lock import hold_lock, stop_asked
 from burnin.node.ownership import FolderProblem, check_owner, open_folder
 from burnin.node.packing import pack
@@ -108,6 +111,13 @@ def _parser() -> argparse.ArgumentParser:
     verb = verbs.add_parser("identity", help="print what this node is, as JSON")
     verb.add_argument("--backend", choices=NAMES, default="nvml")
     verb.add_argument("--options", help="JSON file with the backend's options")
+    verb.add_argument("--level", choices=LEVELS, help="also read the machine: bare (no driver needed) or ready (with its software)")
+    verb.add_argument("--root", default="/", help="read /sys, /proc, /dev, /etc and /usr below this folder (default: /)")
+    verb.add_argument("--software-root", help="read the installed software below this folder (default: as --root)")
+    verb.add_argument("--folder", action="append", default=[], help="also say how much space is free here; may be repeated")
+    verb = verbs.add_parser("reach", help="say which of these URLs this node can fetch, as JSON")
+    verb.add_argument("urls", nargs="+", metavar="URL")
+    verb.add_argument("--seconds", type=float, default=10.0, help="patience with each (default: 10)")
     verb = verbs.add_parser("run", help="run a plan into a folder; a second call continues at the first start not finished")
     verb.add_argument("--plan", required=True, help="JSON file with schema burnin.plan/1")
     verb.add_argument("--out", required=True, help="folder for the evidence of this one run")
@@ -128,11 +138,28 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _identity(args: argparse.Namespace) -> Dict[str, Any]:
+    """Who this node is; with a level or a root also what machine it is. A bare node is not asked for its driver."""
+    level = args.level or ("bare" if args.root != "/" else None)
+    host = read_host(level, args.root, args.software_root, args.folder) if level else None
+    if host is not None and level == "bare" and args.backend == "nvml":
+        return bare_identity(args.backend, host)
+    path = Path(args.options) if args.options else None
+    try:
+        backend = open_backend(args.backend, read_options(path), path.parent if path else Path.cwd(), 0)
+    except BackendProblem as problem:
+        if host is None:
+            raise
+        return bare_identity(args.backend, host, str(problem))
+    return identity(backend, host)
+
+
 def _tell(args: argparse.Namespace) -> Dict[str, Any]:
     """What every verb but `run` has to say."""
     if args.verb == "identity":
-        path = Path(args.options) if args.options else None
-        return identity(open_backend(args.backend, read_options(path), path.parent if path else Path.cwd(), 0))
+        return _identity(args)
+    if args.verb == "reach":
+        return reach(args.urls, args.seconds)
     run = Path(args.run_dir).resolve()
     if args.verb == "start":
         return start(run, args.backend, args.supervisor, args.unit)
@@ -148,7 +175,7 @@ def main(argv: Optional[List[str]] = None) -> int:
         try:
             if args.verb == "run":
                 return _run(args)
-            json.dump(_tell(args), sys.stdout, allow_nan=False, sort_keys=True, indent=2 if args.verb == "identity" else None)
+            json.dump(_tell(args), sys.stdout, allow_nan=False, sort_keys=True, indent=2 if args.verb in ("identity", "reach") else None)
             sys.stdout.write("\n")
             sys.stdout.flush()
         except (PlanProblem, FolderProblem, BackendProblem, SuperviseProblem) as problem:

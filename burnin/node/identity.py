@@ -8,7 +8,7 @@ import os
 import platform
 import socket
 from pathlib import Path
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional
 
 from burnin import __version__
 from burnin.node.backends.base import Backend
@@ -48,20 +48,38 @@ def fingerprint(software: Dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(software, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def identity(backend: Backend) -> Dict[str, Any]:
-    """The node's identity as plain data (schema burnin.identity/1). None = it would not say. Serials are text."""
+def identity(backend: Backend, host: Optional[Dict[str, Any]] = None) -> Dict[str, Any]:
+    """The node's identity as plain data (schema burnin.identity/1). None = it would not say. Serials are text.
+
+    `host`: what burnin.node.host.document read, where it was asked.
+    """
     told = backend.identity()
-    software = dict(told["software"])
+    document = _document(backend.NAME, backend.boot_id(), dict(told["software"]), told["gpus"])
+    return document if host is None else {**document, "host": host}
+
+
+def bare_identity(backend: str, host: Dict[str, Any], why: Optional[str] = None) -> Dict[str, Any]:
+    """As identity, of a node whose driver is not asked: its GPUs are those that PCI shows. `why`: what the backend said, if it was asked."""
+    boot_id = host["kernel"]["boot_id"] or "unknown"
+    gpus = [
+        # No UUID yet: the boot's id keeps two nodes apart that give their cards the same addresses.
+        {"gpu": f"PCI-{boot_id[:8]}-{gpu['address']}", "pci": gpu["address"], "device_id": gpu["device"], "serial": None, "slot": None}
+        for gpu in host["gpus"]
+    ]
+    return {**_document(backend, boot_id, {}, gpus), "host": host, "backend_problem": why}
+
+
+def _document(backend: str, boot_id: str, software: Dict[str, Any], gpus: List[Dict[str, Any]]) -> Dict[str, Any]:
     software.setdefault("kernel", platform.release())
     software["agent"] = __version__
     return {
         "schema": SCHEMA,
         "taken": now(),
-        "backend": backend.NAME,
+        "backend": backend,
         "node": {
             "hostname": socket.gethostname(),
             "machine_id": _read("/etc/machine-id"),
-            "boot_id": backend.boot_id(),
+            "boot_id": boot_id,
             "board_serial": _read("/sys/class/dmi/id/board_serial"),
             "product": _read("/sys/class/dmi/id/product_name"),
             "product_serial": _read("/sys/class/dmi/id/product_serial"),
@@ -72,5 +90,5 @@ def identity(backend: Backend) -> Dict[str, Any]:
         },
         "software": software,
         "fingerprint": fingerprint(software),
-        "gpus": told["gpus"],
+        "gpus": gpus,
     }
