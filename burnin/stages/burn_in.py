@@ -10,10 +10,12 @@ from typing import Any, Protocol
 from burnin.adapters.ansible import Event, HostState, PlayResult
 from burnin.adapters.cancel import Cancel
 from burnin.adapters.clock import monotonic_s
+from burnin.adapters.run_control import stop_word
 from burnin.adapters.run_files import locked, read_run_files, read_run_json
 from burnin.errors import UsageError
 from burnin.node.plan import check_plan
 from burnin.stages.judging import judge_run
+from burnin.stages.loads import Loads, few
 from burnin.stages.nodes import Driver, Target
 from burnin.stages.reporting import write_reports
 from burnin.status import NodeStatus, clean, count, duration, parse
@@ -79,23 +81,33 @@ def burn_in(
 ) -> dict[str, Any]:
     """Drive the run in this folder to its verdict; returns the verdict's document. Safe to call again on a run that was interrupted."""
     give_up_s = patience_s(target)
-    with locked(folder):
+    with locked(folder), Loads(folder) as loads:
         run = read_run_json(folder)
+        asked = stop_word(folder)
         plan = check_plan(run["plan"])
         nodes = [str(node["node"]) for node in run["inventory"]["nodes"]]
         driver = Driver(folder, target, cancel, lambda event: _watch(event, show))
         ready = _preflight(driver, nodes, show) if preflight else sorted(set(nodes) - refused(folder))
-        started = _start(driver, ready, show, plan.planned_s) if ready and not cancel() else []
+        _heed(folder, asked, cancel)
+        started = _start(driver, ready, show, plan.planned_s, loads) if ready and not cancel() else []
         if started and not target.check:
-            _poll(driver, started, show, cancel, interval_s or poll_interval_s(plan.planned_s), plan.planned_s, give_up_s)
+            _heed(folder, asked, cancel)
+            interval_s = interval_s or poll_interval_s(plan.planned_s)
+            _poll(driver, started, show, cancel, interval_s, plan.planned_s, give_up_s, loads)
             if cancel():
                 show.say(f"Stopping the load on {count(len(started), 'node')} ({cancel.reason}).")
-                stop(driver, started)
+                _stop_and_tell(driver, started, show, loads)
             show.stage("Collect the evidence")
             driver.note_all("collect", driver.play("burnin_collect.yml", started, stage="collect", timeout_s=PLAY_TIMEOUT_S, deaf=True))
         if target.check:
             return {}
         return conclude(folder, show, reference)
+
+
+def _heed(folder: Path, asked: str, cancel: Cancel) -> None:
+    """A `burnin stop` that came while nodes were still to be started cannot reach them: it ends this run here."""
+    if stop_word(folder) != asked:
+        cancel.set("burnin stop")
 
 
 def refused(folder: Path) -> set[str]:
@@ -128,17 +140,23 @@ def _preflight(driver: Driver, nodes: list[str], show: Show) -> list[str]:
     return sorted(node for node, state in states.items() if state is HostState.OK)
 
 
-def _start(driver: Driver, nodes: list[str], show: Show, planned_s: float) -> list[str]:
+def _start(driver: Driver, nodes: list[str], show: Show, planned_s: float, loads: Loads) -> list[str]:
     """Begin or continue; returns the nodes on which it may be running (a cancelled play may have started some)."""
     show.stage(f"Start on {count(len(nodes), 'node')}: {duration(planned_s)} planned")
+    if not driver.target.check:
+        loads.begun(nodes)
     result = driver.play("burnin_start.yml", nodes, stage="start", timeout_s=PLAY_TIMEOUT_S)
+    # A node that says that it could not start has nothing running: that is what its program promises.
+    loads.ended(node for node, host in result.hosts.items() if host.state is HostState.FAILED)
     states = driver.note_all("start", result)
     if result.status != "finished":
         return nodes
     return sorted(node for node, state in states.items() if state is HostState.OK)
 
 
-def _poll(driver: Driver, nodes: list[str], show: Show, cancel: Cancel, interval_s: float, planned_s: float, give_up_s: float) -> None:
+def _poll(
+    driver: Driver, nodes: list[str], show: Show, cancel: Cancel, interval_s: float, planned_s: float, give_up_s: float, loads: Loads
+) -> None:
     show.stage("Burn in")
     begun = monotonic_s()
     watched = Watched(dict.fromkeys(nodes, "started"), dict.fromkeys(nodes, begun), give_up_s)
@@ -147,9 +165,10 @@ def _poll(driver: Driver, nodes: list[str], show: Show, cancel: Cancel, interval
         looked = monotonic_s()
         result = driver.play("burnin_poll.yml", waiting, stage="poll", timeout_s=POLL_TIMEOUT_S)
         _hear(driver, watched, result, show)
+        loads.ended(node for node, state in watched.state.items() if state in DONE)
         if monotonic_s() > deadline:
             show.say(f"Time is up: {', '.join(watched.waiting())} did not end; stopping them.")
-            stop(driver, watched.waiting())
+            _stop_and_tell(driver, watched.waiting(), show, loads)
             return
         if watched.waiting():
             cancel.wait(max(0.0, interval_s - (monotonic_s() - looked)))
@@ -170,3 +189,12 @@ def _hear(driver: Driver, watched: Watched, result: PlayResult, show: Show) -> N
 def stop(driver: Driver, nodes: list[str]) -> PlayResult | None:
     """End the load on these nodes, whatever a person pressed meanwhile."""
     return driver.play("burnin_stop.yml", nodes, stage="stop", timeout_s=PLAY_TIMEOUT_S, deaf=True) if nodes else None
+
+
+def _stop_and_tell(driver: Driver, nodes: list[str], show: Show, loads: Loads) -> None:
+    """As stop; names the nodes that do not say that it ended there."""
+    result = stop(driver, nodes)
+    ended = {node for node, host in result.hosts.items() if host.state is HostState.OK} if result else set()
+    loads.ended(ended)
+    if left := set(nodes) - ended:
+        show.say(f"Not shown to be stopped: {few(left)}. {loads.told()}.")

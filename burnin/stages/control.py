@@ -7,6 +7,7 @@ from typing import Any
 
 from burnin.adapters.ansible import HostState, PlayResult
 from burnin.adapters.cancel import Cancel
+from burnin.adapters.run_control import say_stop
 from burnin.adapters.run_files import read_run_json
 from burnin.errors import UsageError
 from burnin.stages.burn_in import POLL_TIMEOUT_S, Show, burn_in
@@ -37,6 +38,7 @@ def status(folder: Path, target: Target, cancel: Cancel) -> States:
 
 def stop(folder: Path, target: Target, cancel: Cancel) -> States:
     """End the run on every node; a controller that is still polling then collects and concludes."""
+    say_stop(folder)
     driver, nodes = _driver(folder, target, cancel)
     return _states(stop_nodes(driver, nodes))
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -148,6 +149,49 @@ def test_stop_from_another_terminal(rack: Rack) -> None:
     assert {state["state"] for state in json.loads(stopped.stdout)["nodes"].values()} == {"stopped"}
     assert controller.returncode == 11, err
     assert rack.loads() == []
+
+
+def test_broken_ansible_in_mid_run_names_the_nodes_whose_load_goes_on(rack: Rack) -> None:
+    rack.write({f"n{number}": {} for number in (1, 2, 3)}, compress=20)
+    controller = rack.run()
+    rack.await_windows()
+    hosts = (rack.base / "hosts.yml").read_text(encoding="utf-8")
+
+    (rack.base / "hosts.yml").write_text("gpu_nodes: [", encoding="utf-8")
+    _, err = controller.communicate(timeout=PATIENCE_S)
+    running = len(rack.loads())
+
+    assert controller.returncode == 12, err
+    assert f"A load may still run on 3 nodes (n1, n2, n3): `burnin resume {rack.folder}`" in err
+    assert running == 3, "it is left to the resume"
+    (rack.base / "hosts.yml").write_text(hosts, encoding="utf-8")
+    stopped = rack.call("stop", str(rack.folder))
+    assert stopped.returncode == 0, stopped.stderr
+    assert rack.loads() == []
+
+
+def test_a_full_disk_under_the_run_folder_names_the_nodes_whose_load_goes_on(rack: Rack) -> None:
+    rack.write({f"n{number}": {} for number in (1, 2, 3)}, compress=20)
+    (rack.base / "runs").mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(rack.base / "runs")], check=False, capture_output=True)
+    if done.returncode != 0:
+        pytest.skip("a full disk is made with a tmpfs, which only root can mount")
+    try:
+        controller = rack.run()
+        rack.await_(rack.loads)
+        with suppress(OSError), (rack.folder / "filler").open("wb", buffering=0) as filler:
+            while filler.write(b"x" * 4096):
+                pass
+        _, err = controller.communicate(timeout=PATIENCE_S)
+
+        assert controller.returncode == 12, err
+        assert "No space left on device; what was written so far stays, make room. A load may still run on 3 nodes (n1, n2, n3)" in err
+        assert f"`burnin stop {rack.folder}` ends it" in err
+        stopped = rack.call("stop", str(rack.folder))
+        assert stopped.returncode == 0, stopped.stderr
+        assert rack.loads() == []
+    finally:
+        subprocess.run(["umount", "-l", str(rack.base / "runs")], check=True)
 
 
 def test_a_second_controller_is_refused(rack: Rack) -> None:

@@ -1,0 +1,56 @@
+"""What the commands on one run folder tell each other: the controller's ledger, and the word of `burnin stop` to who drives the run."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+LEDGER, STOP_WORD = "controller.jsonl", ".stop"
+LARGEST_LEDGER_BYTES = 64 * 1024**2
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the ledger: what the controller saw of a node in a stage."""
+
+    stage: str
+    node: str
+    state: str
+
+
+def read_ledger(folder: Path) -> list[Line]:
+    """The ledger's lines, oldest first; what cannot be read is left out."""
+    try:
+        with (folder / LEDGER).open("rb") as file:
+            text = file.read(LARGEST_LEDGER_BYTES).decode("utf-8", errors="replace")
+    except FileNotFoundError:
+        return []
+    return [Line(*(str(entry.get(name, "")) for name in ("stage", "node", "state"))) for entry in _entries(text)]
+
+
+def _entries(text: str) -> list[dict[str, Any]]:
+    found = []
+    for line in text.splitlines():
+        with suppress(ValueError, RecursionError):
+            entry = json.loads(line)
+            if isinstance(entry, dict):
+                found.append(entry)
+    return found
+
+
+def say_stop(folder: Path) -> None:
+    """Tell who drives this run that it is to end, also where a node has not begun yet. A full disk does not keep the stop from its work."""
+    with suppress(OSError):
+        (folder / STOP_WORD).write_text(secrets.token_hex(8), encoding="utf-8")
+
+
+def stop_word(folder: Path) -> str:
+    """The newest word of a stop; another one than before means that somebody asked meanwhile."""
+    try:
+        return (folder / STOP_WORD).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""

@@ -1,0 +1,178 @@
+"""What the controller does with a run, play by play; the plays themselves are pretended. With real ones: end_to_end/test_run_control.py."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from burnin.adapters.ansible import HostResult, HostState, PlayResult
+from burnin.adapters.cancel import Cancel
+from burnin.adapters.run_control import say_stop
+from burnin.adapters.run_files import append_line, write_json
+from burnin.errors import BrokenError, InventoryError
+from burnin.stages import burn_in as stage
+from burnin.stages import nodes
+from burnin.stages.burn_in import burn_in
+from burnin.stages.nodes import Target
+from burnin.status import NodeStatus
+
+PLAN = {"schema": "burnin.plan/1", "name": "p", "run_id": "r", "steps": [{"test": "gemm_bf16", "windows": 3, "window_s": 1}]}
+NAMES = ("n1", "n2", "n3")
+Answer = Callable[[str, str], HostResult]
+
+
+class Silent:
+    """Keeps what a person was told."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def stage(self, text: str) -> None:
+        self.said.append(text)
+
+    def node(self, node: str, status: NodeStatus) -> None:
+        self.said.append(f"{node}: {status.state}")
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+
+class Run:
+    """A run folder, and plays that answer as they are told: `answers` by playbook, else every host is well and has finished."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder, self.show, self.cancel = folder, Silent(), Cancel()
+        self.played: list[tuple[str, tuple[str, ...]]] = []
+        self.variables: dict[str, dict[str, Any]] = {}
+        self.answers: dict[str, Callable[[str], HostResult]] = {}
+        self.before: dict[str, Callable[[], None]] = {}
+        self.document = {
+            "schema": "burnin.run/1", "run_id": "r", "plan": PLAN,
+            "inventory": {"nodes": [{"node": name, "folder": name, "expected_gpus": 8} for name in NAMES]},
+        }  # fmt: skip
+        write_json(folder / "run.json", self.document)
+        monkeypatch.setattr(nodes, "play", self.play)
+        monkeypatch.setattr(stage, "conclude", lambda *_: {"concluded": True})
+        monkeypatch.setattr(Cancel, "wait", lambda *_: False)
+
+    def play(self, request: Any, **_: Any) -> PlayResult:
+        name = request.playbook.removeprefix("burnin_").removesuffix(".yml")
+        self.played.append((name, request.hosts))
+        self.variables[name] = dict(request.extravars)
+        self.before.get(name, lambda: None)()
+        answer = self.answers.get(name, lambda host: HostResult(host, HostState.OK, data={"state": "finished"}))
+        return PlayResult("finished", 0, {host: answer(host) for host in request.hosts})
+
+    def go(self, **how: Any) -> dict[str, Any]:
+        how.setdefault("preflight", False)
+        return burn_in(self.folder, Target(("hosts.yml",)), self.show, self.cancel, **how)
+
+    def ledger(self, *lines: tuple[str, str, str]) -> None:
+        for what, node, state in lines:
+            append_line(self.folder / "controller.jsonl", {"stage": what, "node": node, "state": state, "why": ""})
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    return Run(tmp_path, monkeypatch)
+
+
+def ok(host: str, state: str = "finished") -> HostResult:
+    return HostResult(host, HostState.OK, data={"state": state})
+
+
+def raising(problem: Exception) -> Callable[[], None]:
+    def go() -> None:
+        raise problem
+
+    return go
+
+
+@pytest.mark.parametrize("moment", ["start", "preflight"])
+def test_a_stop_that_comes_while_nodes_are_still_to_be_started_ends_the_run(run: Run, moment: str) -> None:
+    run.before[moment] = lambda: say_stop(run.folder)
+
+    run.go(preflight=True)
+
+    assert [name for name, _ in run.played] == (["preflight"] if moment == "preflight" else ["preflight", "start", "stop", "collect"])
+    assert run.cancel.reason == "burnin stop"
+
+
+def test_a_stop_of_before_is_not_a_stop_of_now(run: Run) -> None:
+    say_stop(run.folder)
+
+    run.go()
+
+    assert [name for name, _ in run.played] == ["start", "poll", "collect"]
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        BrokenError("stage poll: Ansible broke"),
+        OSError(errno.ENOSPC, "No space left on device"),
+        InventoryError("hosts.yml: no such inventory file"),
+    ],
+    ids=["Ansible", "a full disk", "the inventory is gone"],
+)
+@pytest.mark.parametrize("moment", ["start", "poll"])
+def test_who_breaks_while_loads_may_run_names_them_and_both_ways_on(run: Run, moment: str, problem: Exception) -> None:
+    run.answers["poll"] = lambda host: ok(host, "running")
+    run.before[moment] = raising(problem)
+
+    with pytest.raises(BrokenError) as caught:
+        run.go()
+
+    told = str(caught.value)
+    assert str(problem) in told
+    assert "on 3 nodes (n1, n2, n3)" in told
+    assert f"`burnin resume {run.folder}`" in told
+    assert f"`burnin stop {run.folder}`" in told
+    assert "stop" not in [name for name, _ in run.played], "the load is left to a resume"
+
+
+def test_only_nodes_that_may_still_run_are_named(run: Run) -> None:
+    run.answers["start"] = lambda host: HostResult(host, HostState.FAILED, message="no room") if host == "n1" else ok(host)
+    looks = iter([lambda host: ok(host, "finished" if host == "n2" else "running"), None])
+
+    def look() -> None:
+        answer = next(looks)
+        if answer is None:
+            raise BrokenError("Ansible broke")
+        run.answers["poll"] = answer
+
+    run.before["poll"] = look
+    with pytest.raises(BrokenError, match=r"on 1 node \(n3\)"):
+        run.go()
+
+
+def test_who_breaks_when_nothing_runs_says_nothing_of_loads(run: Run) -> None:
+    run.before["collect"] = raising(BrokenError("Ansible broke"))
+
+    with pytest.raises(BrokenError) as caught:
+        run.go()
+
+    assert str(caught.value) == "Ansible broke"
+
+
+def test_a_fault_that_nobody_foresaw_keeps_its_kind_and_tells_of_the_loads(run: Run) -> None:
+    run.before["poll"] = raising(KeyError("x"))
+
+    with pytest.raises(KeyError) as caught:
+        run.go()
+
+    assert "n1, n2, n3" in caught.value.__notes__[0]
+
+
+def test_a_node_whose_load_is_not_shown_to_be_stopped_is_named(run: Run) -> None:
+    run.answers["poll"] = lambda host: ok(host, "running")
+    run.answers["stop"] = lambda host: ok(host, "stopped") if host != "n2" else HostResult(host, HostState.UNREACHABLE)
+    run.before["poll"] = lambda: run.cancel.set("SIGINT")
+
+    run.go()
+
+    assert any("Not shown to be stopped: n2." in line and "`burnin stop " in line for line in run.show.said)
