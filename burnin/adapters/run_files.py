@@ -8,23 +8,24 @@ import json
 import os
 import re
 import secrets
-import shutil
-import tarfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from burnin.adapters.clock import utc_now
 from burnin.errors import RunFolderError
+from burnin.node.records import mend_tail
+from burnin.verdict.reading import LONGEST_LINE, Problems, records
 from burnin.verdict.run_folder import NodeFiles, RunFiles
 
 RUN_ID = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6}")
-NODE_FILES = ("identity.json", "journal.jsonl", "measurements.jsonl", "samples.csv.gz", "collected.json", "manifest.json")
-RAW_FILE = re.compile(r"raw/[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-LARGEST_MEMBER_BYTES = 2 * 1024**3  # a week of samples of 8 GPUs at 1 Hz, compressed, is 60 MB
-LARGEST_TEXT_BYTES = 256 * 1024**2
-MOST_MEMBERS = 200
+MANIFEST, LEDGER = "manifest.json", "controller.jsonl"
+NODE_FILES = ("identity.json", "journal.jsonl", "measurements.jsonl", "samples.csv.gz", "collected.json", MANIFEST)
+RAW_FILE = re.compile(r"raw(/[A-Za-z0-9][A-Za-z0-9._-]{0,99}){1,4}")
+LARGEST_LINES_BYTES = 256 * 1024**2  # a week of 8 GPUs in windows of a minute is 50 MB
+LARGEST_DOCUMENT_BYTES = 4 * 1024**2  # JSON takes up to 30 times its size in memory; an identity with all its packages is 0.5 MB
+LONGEST_NAME = 80
 
 
 def new_run_id() -> str:
@@ -49,26 +50,59 @@ def write_json(path: Path, document: Mapping[str, Any]) -> None:
 
 def append_line(path: Path, record: Mapping[str, Any]) -> None:
     """One more line of a JSON-lines file, on the disk before the call returns."""
+    line = json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
+    if not _ends_whole(path):
+        mend_tail(path)  # a controller that was killed while it wrote: the words before it are whole
     with path.open("ab+") as file:
-        torn = file.seek(0, os.SEEK_END) > 0 and (file.seek(-1, os.SEEK_END), file.read(1))[1] != b"\n"
-        file.write((("\n" if torn else "") + json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n").encode())
+        lacks_end = file.seek(0, os.SEEK_END) > 0 and (file.seek(-1, os.SEEK_END), file.read(1))[1] != b"\n"
+        file.write((("\n" if lacks_end else "") + line).encode())
         file.flush()
         os.fsync(file.fileno())
 
 
+def _ends_whole(path: Path) -> bool:
+    """Whether the last line is JSON, with or without its line end."""
+    if not path.is_file():
+        return True
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - LONGEST_LINE))
+        last = file.read().removesuffix(b"\n").rpartition(b"\n")[2]
+    try:
+        json.loads(last or b"{}")
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """This controller alone drives the run. Raises RunFolderError when another one does."""
-    with (folder / ".lock").open("a+", encoding="utf-8") as file:
+def holding(folder: Path) -> Iterator[str]:
+    """Hold the run's lock. Yields '' when it is ours, else in words why it is not."""
+    with ExitStack() as stack:
+        try:
+            file = stack.enter_context((folder / ".lock").open("a+", encoding="utf-8"))
+        except OSError as problem:
+            yield f"it cannot be written to ({problem.strerror})"
+            return
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             file.seek(0)
             holder = file.read(40).strip() or "unknown"
-            raise RunFolderError(f"{folder}: another burnin (process {holder}) drives this run; wait for it or end it first") from None
+            yield f"another burnin (process {holder}) drives this run"
+            return
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
+        yield ""
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """This controller alone drives the run. Raises RunFolderError when another one does."""
+    with holding(folder) as other:
+        if other:
+            raise RunFolderError(f"{folder}: {other}; wait for it or end it first")
         yield
 
 
@@ -109,85 +143,6 @@ def read_run_json(folder: Path) -> dict[str, Any]:
     return document
 
 
-def gather(folder: Path) -> list[str]:
-    """Unpack what was fetched (incoming/<node>/...) into nodes/<node>/; returns problems in words. Harmless when there is nothing."""
-    problems = []
-    for arrived in sorted((folder / "incoming").glob("*/")):
-        target = folder / "nodes" / arrived.name
-        for tar in sorted(arrived.glob("evidence.tar")):
-            try:
-                _unpack(tar, target)
-                tar.unlink()
-            except (OSError, tarfile.TarError, ValueError, EOFError, RecursionError) as problem:
-                problems.append(f"{arrived.name}: evidence.tar cannot be unpacked ({problem})")
-        early = arrived / "preflight.json"
-        if early.is_file():
-            target.mkdir(parents=True, exist_ok=True)
-            early.replace(target / "preflight.json")
-    return problems
-
-
-def _unpack(tar: Path, target: Path) -> None:
-    """Only plain files with names of ours, bounded in size and number: the archive comes from a node and is hostile.
-
-    Everything is unpacked beside first and takes its place whole. A journal that does not go on from the one collected before is another
-    story of this node: the earlier evidence stays (what was shown once is not replaced by a run that began anew).
-    """
-    staging = target.with_name(f".{target.name}.incoming")
-    shutil.rmtree(staging, ignore_errors=True)
-    staging.mkdir(parents=True)
-    try:
-        names = _extract(tar, staging)
-        before, now = target / "journal.jsonl", staging / "journal.jsonl"
-        if before.is_file() and (not now.is_file() or not _goes_on(before, now)):
-            raise ValueError(
-                "its journal does not go on from the one that was collected before: the node was emptied; the earlier evidence is kept"
-            )
-        target.mkdir(parents=True, exist_ok=True)
-        for name in names:
-            (target / name).parent.mkdir(exist_ok=True)
-            (staging / name).replace(target / name)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
-
-
-def _goes_on(before: Path, now: Path) -> bool:
-    """Whether the newer file begins with all of the older one."""
-    with before.open("rb") as old, now.open("rb") as new:
-        while block := old.read(1 << 20):
-            if new.read(len(block)) != block:
-                return False
-    return True
-
-
-def _extract(tar: Path, staging: Path) -> list[str]:
-    names: list[str] = []
-    left = tar.stat().st_size
-    with tarfile.open(tar, "r:") as archive:
-        for member in archive:
-            name = str(PurePosixPath(member.name))
-            plain = member.type in (tarfile.REGTYPE, tarfile.AREGTYPE)  # no sparse file: it would fill the disk from nothing
-            if len(names) >= MOST_MEMBERS or name in names or not plain or not (name in NODE_FILES or RAW_FILE.fullmatch(name)):
-                raise ValueError(f"member {len(names) + 1} {name[:80]!r} is not one of the files that a node sends")
-            left -= member.size
-            if member.size > LARGEST_MEMBER_BYTES or left < 0:
-                raise ValueError(
-                    f"{name} has {member.size} bytes; expected at most {LARGEST_MEMBER_BYTES}, and no more than the archive has"
-                )
-            source = archive.extractfile(member)
-            if source is None:
-                raise ValueError(f"{name} cannot be read")
-            place = staging / name
-            place.parent.mkdir(exist_ok=True)
-            with place.open("wb") as file:
-                while block := source.read(1 << 20):
-                    file.write(block)
-                file.flush()
-                os.fsync(file.fileno())
-            names.append(name)
-    return names
-
-
 def _digest(path: Path) -> str:
     total = hashlib.sha256()
     with path.open("rb") as file:
@@ -196,63 +151,98 @@ def _digest(path: Path) -> str:
     return total.hexdigest()
 
 
-def _checked(folder: Path) -> list[str]:
-    """What does not match the node's own manifest."""
-    manifest = folder / "manifest.json"
-    if not manifest.is_file():
-        burned_in = any((folder / name).is_file() for name in NODE_FILES)
-        return ["manifest.json is not there: nothing says whether this node's files are whole."] if burned_in else []
-    try:
-        listed = json.loads(manifest.read_text(encoding="utf-8"))["files"]
-        items = sorted((str(name), str(digest)) for name, digest in listed.items())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return ["manifest.json cannot be read; the checksums of this node's files are not known."]
+def check_manifest(folder: Path) -> tuple[list[str], list[str]]:
+    """What in a node's folder is not as its own manifest says, and what the node left out of it."""
+    listed, left_out, unread = _manifest(folder)
+    if unread:
+        return [unread], []
+    here = {name for name in NODE_FILES if name != MANIFEST and (folder / name).is_file()}
+    here |= {str(path.relative_to(folder)) for path in (folder / "raw").rglob("*") if path.is_file()}
     problems = []
-    for name, digest in items:
+    for name, digest in sorted(listed.items()):
         if not (name in NODE_FILES or RAW_FILE.fullmatch(name)):
             problems.append(f"manifest.json names {name[:80]!r}, which is no file of ours.")
-        elif not (folder / name).is_file():
+        elif name not in here:
             problems.append(f"{name} is listed by the node and is not here.")
         elif _digest(folder / name) != digest:
             problems.append(f"{name} does not match its checksum: it was damaged after the node packed it.")
-    return problems
+    problems += [f"{name} is here and not listed by the node: it came from somewhere else." for name in sorted(here - listed.keys())]
+    return problems, [f"{name} was left out by the node: it is no plain file there." for name in sorted(left_out)]
 
 
-def _text(path: Path) -> str | None:
+def _manifest(folder: Path) -> tuple[dict[str, str], list[str], str]:
+    """name -> digest, the names left out, and why the manifest cannot be used (or '')."""
+    text, cut = _text(folder / MANIFEST, LARGEST_DOCUMENT_BYTES)
+    if text is None:
+        burned_in = any((folder / name).is_file() for name in NODE_FILES)
+        return {}, [], "manifest.json is not there: nothing says whether this node's files are whole." if burned_in else ""
+    try:
+        found = json.loads(text)
+        files, left_out = found["files"], found["left_out"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        files = left_out = None
+    if cut or not isinstance(files, dict) or not isinstance(left_out, list):
+        return {}, [], "manifest.json cannot be read; the checksums of this node's files are not known."
+    return {name: str(digest) for name, digest in files.items()}, [str(name)[:LONGEST_NAME] for name in left_out], ""
+
+
+def _text(path: Path, most: int) -> tuple[str | None, str]:
+    """As much of the file as is read, None when there is none; and what was cut off, in words."""
     if not path.is_file():
-        return None
+        return None, ""
     with path.open("rb") as file:
-        return file.read(LARGEST_TEXT_BYTES).decode("utf-8", errors="replace")
+        content, size = file.read(most), os.fstat(file.fileno()).st_size
+    return content.decode("utf-8", errors="replace"), f"{path.name} has {size} bytes; the first {most} were read." if size > most else ""
 
 
 def read_node(folder: Path) -> NodeFiles:
     """The files of one node as texts; a preflight's identity stands in where the burn-in left none."""
-    identity = _text(folder / "identity.json")
-    if identity is None and (early := _text(folder / "preflight.json")) is not None:
+    texts: dict[str, str | None] = {}
+    damaged, lacking = check_manifest(folder)
+    for name in ("identity.json", "journal.jsonl", "measurements.jsonl", "collected.json", "preflight.json"):
+        texts[name], cut = _text(folder / name, LARGEST_LINES_BYTES if name.endswith(".jsonl") else LARGEST_DOCUMENT_BYTES)
+        lacking += [cut] if cut else []
+    identity, early = texts["identity.json"], texts["preflight.json"]
+    if identity is None and early is not None:
         identity = '{"before": ' + early + "}"
     return NodeFiles(
         identity=identity,
-        journal=_text(folder / "journal.jsonl"),
-        measurements=_text(folder / "measurements.jsonl"),
-        collected=_text(folder / "collected.json"),
-        problems=tuple(_checked(folder)),
+        journal=texts["journal.jsonl"],
+        measurements=texts["measurements.jsonl"],
+        collected=texts["collected.json"],
+        problems=tuple(damaged),
+        lacking=tuple(lacking),
     )
 
 
+class _Nodes(Mapping[str, NodeFiles]):
+    """folder name -> a node's files, read when they are asked for: a thousand nodes' texts do not fit into memory together."""
+
+    def __init__(self, places: Mapping[str, Path]) -> None:
+        self._places = places
+
+    def __getitem__(self, name: str) -> NodeFiles:
+        return read_node(self._places[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
 def read_run_files(folder: Path) -> RunFiles:
-    """Everything of a run that the verdict looks at. Raises RunFolderError when run.json itself cannot be used."""
-    run = read_run_json(folder)
-    controller = []
-    for line in (_text(folder / "controller.jsonl") or "").splitlines():
-        try:
-            entry = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(entry, dict):
-            controller.append(entry)
-    nodes = {}
-    for node in run["inventory"]["nodes"]:
-        place = folder / "nodes" / PurePosixPath(node["folder"]).name
-        if place.is_dir():
-            nodes[node["folder"]] = read_node(place)
-    return RunFiles(run, controller, nodes)
+    """Everything of a run that the verdict looks at. Raises RunFolderError when run.json itself cannot be used.
+
+    A run that a command drove has a ledger of what the controller saw; one made by playbooks alone has none.
+    """
+    run, problems = read_run_json(folder), Problems()
+    text, cut = _text(folder / LEDGER, LARGEST_LINES_BYTES)
+    controller = list(records(text, LEDGER, problems))
+    if text is None and run.get("source"):
+        problems.note(f"{LEDGER} is not there.")
+    if cut:
+        problems.note(cut)
+    places = {str(node["folder"]): folder / "nodes" / PurePosixPath(node["folder"]).name for node in run["inventory"]["nodes"]}
+    nodes = _Nodes({name: place for name, place in places.items() if place.is_dir()})
+    return RunFiles(run, controller, nodes, problems.told())

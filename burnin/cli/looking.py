@@ -74,9 +74,12 @@ def verdict(
     from burnin.stages.reporting import write_reports
 
     folder = find_run(run, out)
-    document = judging.judge_run(folder, policy, reference)
-    write_reports(folder, document)
-    return finish(folder, document, as_json=json)
+    with judging.judged(folder, policy, reference) as (document, driven):
+        if driven:
+            typer.echo(f"burnin verdict: {driven}", err=True)
+        else:
+            write_reports(folder, document)
+    return finish(None if driven else folder, document, as_json=json)
 
 
 def report(
@@ -91,19 +94,25 @@ def report(
     """
     from burnin.adapters.run_files import find_run, write_text
     from burnin.cli import out as output
-    from burnin.stages.judging import judge_run
+    from burnin.stages.judging import judged
     from burnin.stages.reporting import FILES, render
 
     folder = find_run(run, runs)
-    text = render(folder, judge_run(folder), format.value)
     target = out or (folder / FILES["html"] if format is Format.HTML else None)
+    with judged(folder) as (document, driven):
+        if driven and out is None and target is not None:
+            raise UsageError(f"{driven}; give --out FILE for the report")
+        if driven:
+            typer.echo(f"burnin report: {driven}", err=True)
+        text = render(folder, document, format.value)
+        try:
+            if target is not None:
+                write_text(target, text)
+        except OSError as problem:
+            raise UsageError(f"--out {target}: cannot be written ({problem.strerror}); give a file in a folder that exists") from None
     if target is None:
         output.write(text)
         return 0
-    try:
-        write_text(target, text)
-    except OSError as problem:
-        raise UsageError(f"--out {target}: cannot be written ({problem.strerror}); give a file in a folder that exists") from None
     typer.echo(str(target))
     return 0
 

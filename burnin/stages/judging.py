@@ -5,11 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from burnin.adapters.run_files import append_line, gather, read_run_files, write_text
+from burnin.adapters.arrivals import gather
+from burnin.adapters.run_files import LEDGER, append_line, holding, read_run_files, write_text
 from burnin.errors import PolicyError, RunFolderError, TableError
 from burnin.node.catalog import TESTS
 from burnin.stages.opening import load_policy
@@ -24,14 +26,37 @@ LARGEST_TABLE_BYTES = 4 * 1024**3
 
 
 def judge_run(folder: Path, policy_path: Path | None = None, reference: Path | None = None) -> dict[str, Any]:
-    """Judge a run folder (what was fetched is unpacked first) and write verdict.json into it. Returns the document."""
-    for problem in gather(folder):
-        append_line(folder / "controller.jsonl", {"stage": "unpack", "node": problem.partition(":")[0], "state": "damaged", "why": problem})
-    files = read_run_files(folder)
-    policy = load_policy(policy_path) if policy_path else recorded_policy(files.run)
-    document = build(judge(read_run(files, policy), policy, read_reference(reference)))
+    """Judge a run folder (what was fetched is unpacked first) and write verdict.json into it; the caller holds the run's lock."""
+    problems = gather(folder)
+    told = {entry.get("node"): entry for entry in read_run_files(folder).controller} if problems else {}
+    for problem in problems:
+        word = {"stage": "unpack", "node": problem.partition(":")[0], "state": "damaged", "why": problem}
+        if told.get(word["node"]) != word:  # judged twice, it is told once
+            append_line(folder / LEDGER, word)
+    document = judge_as_it_is(folder, policy_path, reference)
     write_text(folder / "verdict.json", dump(document))
     return document
+
+
+def judge_as_it_is(folder: Path, policy_path: Path | None = None, reference: Path | None = None) -> dict[str, Any]:
+    """Judge what is in nodes/ now; writes nothing."""
+    files = read_run_files(folder)
+    policy = load_policy(policy_path) if policy_path else recorded_policy(files.run)
+    return build(judge(read_run(files, policy), policy, read_reference(reference)))
+
+
+@contextmanager
+def judged(folder: Path, policy_path: Path | None = None, reference: Path | None = None) -> Iterator[tuple[dict[str, Any], str]]:
+    """The document of a run that a person looks at again, and why nothing may be written into its folder (or '').
+
+    The run's lock is held until the body is done. A run that another burnin drives is judged as it is: an archive may be under way.
+    """
+    with holding(folder) as other:
+        if other:
+            told = f"{folder}: {other}; what is there now is judged, and nothing is written into it"
+            yield judge_as_it_is(folder, policy_path, reference), told
+        else:
+            yield judge_run(folder, policy_path, reference), ""
 
 
 def recorded_policy(run: Mapping[str, Any]) -> Policy:

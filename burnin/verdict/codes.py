@@ -60,6 +60,7 @@ CODES: dict[str, Code] = {
     "RACK_HOT": Code("rack", "The same slot throttles in several of its nodes: check inlet air, containment and blanking panels."),
     # fleet
     "NOTHING_SHOWN": Code("fleet", "See what kept the nodes from measuring (their findings say), mend it and run again."),
+    "LEDGER_UNREADABLE": Code("fleet", "Bring controller.jsonl back from a copy, or run again: who was unreachable or refused may be missing in it."),
     "FLEET_OK": Code("fleet", "Nothing to do."),
     "ENVIRONMENT_SUSPECT": Code("fleet", "All are slow alike: suspect the stack, the power limit or the test itself; try a node known to be good. No RMA from this."),
     "SPREAD_UNUSUAL": Code("fleet", "Look at the distribution before sending anything back: mixed kinds, inlet air, power limits, a test not settled."),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from burnin.verdict.reading import text
 
 LATEST_S = 1e9
+FIELDS = (
+    "event", "run_id", "plan", "boot_id", "reason", "complete", "elapsed_s", "attempt", "step", "test", "start", "window", "gpu", "answers",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,11 @@ class JournalFacts:
     where: str
     skipped: tuple[tuple[str, str], ...]
     foreign: str | None
+
+
+def kept(events: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Of each event what is read here, and nothing that is no text or number: a journal of anything else must not fill the memory."""
+    return [{name: event[name] for name in FIELDS if isinstance(event.get(name), str | int | float)} for event in events]
 
 
 def read(events: Sequence[Mapping[str, Any]], collected: Mapping[str, Any], run_id: str | None, plan: str | None) -> JournalFacts:

@@ -100,6 +100,7 @@ class Evidence:
     plan: str | None = None
     from_table: bool = False
     simulated: bool = False  # some node said that its GPUs are simulated
+    ledger: tuple[str, ...] = ()  # what is wrong with the controller's own record of the run
     notes: tuple[str, ...] = ()  # what a person should know beside the findings
 
 

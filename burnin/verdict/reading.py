@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 MOST_PROBLEMS = 5
 LONGEST = 120
+MOST_LINES = 1_000_000  # a day of 8 GPUs in windows of a second, the longest plan there is, is 691,200
+LONGEST_LINE = 65_536  # characters; a measurement has 700, a journal's reason at most 500
 # What a reading can be at all, as (more than, less than): outside it the device did not say. No limit of judgement.
 IN_REACH: dict[str, tuple[float, float]] = {
     "value": (1e-9, 1e15),
@@ -89,21 +91,35 @@ def document(content: str | None, name: str, problems: Problems) -> Mapping[str,
     return found
 
 
-def records(content: str | None, name: str, problems: Problems) -> list[Mapping[str, Any]]:
-    """The records of a JSON-lines file. A torn last line was never finished and is left out; any other damage is a problem."""
-    found: list[Mapping[str, Any]] = []
-    lines = (content or "").split("\n")
-    for number, line in enumerate(lines, start=1):
+def records(content: str | None, name: str, problems: Problems) -> Iterator[Mapping[str, Any]]:
+    """The records of a JSON-lines text, one at a time. A torn last line was never finished and is left out; any other damage is a problem."""
+    for number, line, ended in _lines(content or ""):
+        if number > MOST_LINES:
+            problems.note(f"{name} has more than {MOST_LINES} lines; the rest was not read.")
+            return
+        if line is None:
+            problems.note(f"{name}, line {number}: longer than {LONGEST_LINE} characters.")
+            continue
         if not line.strip():
             continue
         try:
             record = json.loads(line)
         except (ValueError, RecursionError):
-            if number < len(lines):
+            if ended:
                 problems.note(f"{name}, line {number}: not JSON.")
             continue
         if isinstance(record, dict):
-            found.append(record)
+            yield record
         else:
             problems.note(f"{name}, line {number}: holds {type(record).__name__}; expected a mapping.")
-    return found
+
+
+def _lines(content: str) -> Iterator[tuple[int, str | None, bool]]:
+    """(number, line, whether its end is there), None for a line that is too long. Split one by one: all at once takes ten times the text."""
+    begin, number = 0, 0
+    while begin < len(content):
+        number += 1
+        end = content.find("\n", begin)
+        ended, end = end >= 0, end if end >= 0 else len(content)
+        yield number, content[begin:end] if end - begin <= LONGEST_LINE else None, ended
+        begin = end + 1

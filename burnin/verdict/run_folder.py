@@ -22,22 +22,30 @@ MOST_GPUS, MOST_POSITION = 1024, 10**6
 
 @dataclass(frozen=True, slots=True)
 class NodeFiles:
-    """The texts that came from one node; None = the file is not there. `problems`: what the adapter found wrong (checksums)."""
+    """The texts that came from one node; None = the file is not there.
+
+    `problems`: what is not what the node wrote (checksums). `lacking`: what is true as far as it goes, and is not all.
+    """
 
     identity: str | None = None
     journal: str | None = None
     measurements: str | None = None
     collected: str | None = None
     problems: tuple[str, ...] = ()
+    lacking: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class RunFiles:
-    """A run folder as read: run.json, controller.jsonl (one entry per stage and node) and each node's files by folder name."""
+    """A run folder as read: run.json, controller.jsonl (one entry per stage and node) and each node's files by folder name.
+
+    `ledger`: what is wrong with controller.jsonl itself.
+    """
 
     run: Mapping[str, Any]
     controller: Sequence[Mapping[str, Any]] = ()
     nodes: Mapping[str, NodeFiles] = field(default_factory=dict)
+    ledger: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +90,9 @@ def read_run(files: RunFiles, policy: Policy) -> Evidence:
     for step in planned.steps:
         owed[step.test] += step.starts * step.windows
     simulated = any(node.simulated for node in nodes)
-    return Evidence(mark_duplicates(parts), frame, tuple(nodes), dict(owed), run.run_id, run.plan, simulated=simulated)
+    return Evidence(
+        mark_duplicates(parts), frame, tuple(nodes), dict(owed), run.run_id, run.plan, simulated=simulated, ledger=tuple(files.ledger)
+    )
 
 
 def _planned(plan: object) -> Plan:
@@ -152,12 +162,12 @@ def _node(run: _Run, entry: Mapping[str, Any], files: NodeFiles | None, word: _W
     )
     if files is None or files == NodeFiles():
         return replace(facts, shown=False, complete=False), [], []
-    problems = Problems((*word.damaged, *files.problems))
+    problems = Problems((*word.damaged, *files.problems, *files.lacking))
     facts = replace(facts, damaged=bool(files.problems or word.damaged))
     if files.identity is None:
         problems.note("identity.json is not there.")
     identity = document(files.identity, "identity.json", problems)
-    events = records(files.journal, "journal.jsonl", problems)
+    events = journal.kept(records(files.journal, "journal.jsonl", problems))
     told = journal.read(events, document(files.collected, "collected.json", problems), run.run_id, run.plan)
     if told.foreign and events:
         problems.note(f"Nothing from this node counts: {told.foreign}.")
@@ -188,11 +198,11 @@ def _shown(
     if parts is None and identity:
         problems.note("identity.json has no list of GPUs.")
     measured = records(files.measurements, "measurements.jsonl", problems)
-    if measured and not ours:
+    if not ours and any(measured):
         problems.note("measurements.jsonl is there without a readable journal: nothing says which run it belongs to, so it does not count.")
-        measured = []
+        measured = iter(())
     keys = {part.gpu: part.key for part in parts or ()}
-    rows, invalid = windows.read(keys, measured, run.planned, problems) if parts is not None else ([], {})
+    rows, invalid = windows.read(keys, measured, run.planned, problems)
     found = [replace(part, invalid=(*part.invalid, *invalid.get(part.key, ()))) for part in parts or ()]
     slots = tuple(sorted((part.slot for part in found), key=lambda slot: (slot is None, slot)))
     simulated = mapping(identity.get("before")).get("backend") == "sim"

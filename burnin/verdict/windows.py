@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import polars as pl
@@ -14,6 +14,7 @@ from burnin.verdict.measure import STATES
 from burnin.verdict.reading import MOST_PROBLEMS, Problems, reading, shown, whole
 
 MOST_ATTEMPTS, MOST_SEED = 10**6, 2**63 - 1
+MOST_TIMES = 20  # how often one window may be there: a run that was begun anew more often has other troubles
 SCHEMA: dict[str, Any] = {
     **dict.fromkeys(("part", "test", "unit", "better", "step", "start", "window"), pl.String),
     "seed": pl.Int64,
@@ -27,17 +28,22 @@ Row = dict[str, Any]
 
 
 def read(
-    keys: Mapping[str, str], records: Sequence[Mapping[str, Any]], plan: Plan, problems: Problems
+    keys: Mapping[str, str], records: Iterable[Mapping[str, Any]], plan: Plan, problems: Problems
 ) -> tuple[list[Row], dict[str, tuple[str, ...]]]:
     """The rows of one node, and what is wrong with the numbers of each part. `keys`: UUID -> part key."""
     steps = {step.name: step for step in plan.steps}
     attempts: dict[tuple[str, ...], dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
     invalid: dict[str, list[str]] = defaultdict(list)
+    left = MOST_TIMES * len(keys) * sum(step.starts * step.windows for step in plan.steps)
     for record in records:
         problem = _unasked(keys, record, steps)
         if problem:
             problems.note(problem)
             continue
+        left -= 1
+        if left < 0:
+            problems.note(f"measurements.jsonl holds more than {MOST_TIMES} times what the plan asks for; the rest was not read.")
+            break
         row = _row(keys[record["gpu"]], record)
         other_seed = _other_seed(row, record, plan)
         wrong = _wrong(row, record) or other_seed

@@ -20,6 +20,9 @@ TROUBLE = {
 
 def judge(case: Case) -> Iterator[Found]:
     """Findings on what is missing, of nodes first and then of parts."""
+    for problem in case.evidence.ledger:
+        why = f"What the controller saw of the nodes is not all known: {problem}"
+        yield Where("fleet", ""), finding("LEDGER_UNREADABLE", Outcome.INCONCLUSIVE, why)
     facts = {node.node: node for node in case.evidence.nodes}
     for node in case.evidence.nodes:
         for what in _node(node):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -11,8 +12,11 @@ import pytest
 
 from burnin.errors import RunFolderError
 from burnin.outcome import Outcome, exit_code
-from burnin.verdict.document import outcomes
-from burnin.verdict.run_folder import NodeFiles
+from burnin.verdict import journal, reading
+from burnin.verdict.document import build, outcomes
+from burnin.verdict.engine import judge
+from burnin.verdict.policy import default_policy
+from burnin.verdict.run_folder import NodeFiles, read_run
 from unit.verdict.folders import PLAN, Folder, Node, folder, gpu_codes, lines, node, node_codes, verdicts
 
 Change = Callable[[Node], Node | None]
@@ -108,6 +112,75 @@ def test_problems_are_counted_not_listed_without_end() -> None:
     findings = next(entry["findings"] for entry in document["nodes"] if entry["node"] == "n0")
     assert [one["why"] for one in findings][-1] == "measurements.jsonl, line 5: not JSON."
     assert "9995 more problems of this kind." in [one["why"] for one in findings]
+
+
+def test_what_a_node_left_out_passes_nobody_and_lets_what_is_there_condemn() -> None:
+    def change(made: Node) -> None:
+        for one in made.measurements:
+            one["wrong"] = int(one["gpu"] == "GPU-n0-0")
+
+    document = folder(change).changed("n0", lacking=("samples.csv was left out by the node.",)).document()
+
+    assert verdicts(document) == ["RMA", *["INCONCLUSIVE"] * 7]
+    assert node_codes(document) == {"EVIDENCE_UNREADABLE": "INCONCLUSIVE"}
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "told"),
+    [
+        pytest.param("MOST_LINES", 7, "journal.jsonl has more than 7 lines; the rest was not read", id="events without end"),
+        pytest.param("MOST_LINES", 60, "measurements.jsonl has more than 60 lines; the rest was not read", id="measurements without end"),
+        pytest.param("LONGEST_LINE", 60, "journal.jsonl, line 1: longer than 60 characters", id="an event without end"),
+        pytest.param("LONGEST_LINE", 300, "measurements.jsonl, line 1: longer than 300 characters", id="a measurement without end"),
+    ],
+)
+def test_a_file_without_end_is_cut_and_the_cut_is_told(limit: str, value: int, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = folder()
+    monkeypatch.setattr(reading, limit, value)
+    document = run.document()
+
+    assert set(verdicts(document)) == {"INCONCLUSIVE"}
+    assert told in str(document["nodes"][0]["findings"])
+
+
+def test_a_window_that_is_there_without_end_is_not_kept_without_end() -> None:
+    def change(made: Node) -> None:
+        made.measurements.extend([{**made.measurements[0], "attempt": 2 + number} for number in range(8 * 11 * 20)])
+
+    document = folder(change).document()
+
+    assert set(verdicts(document)) == {"INCONCLUSIVE"}
+    assert "more than 20 times what the plan asks for" in str(document["nodes"][0])
+
+
+def test_a_million_empty_records_take_no_gigabyte() -> None:
+    """As a list of lines and mappings 400 MB of them took 10 GB."""
+    problems, text = reading.Problems(), "{}\n" * reading.MOST_LINES
+    tracemalloc.start()
+    try:
+        count = sum(1 for _ in reading.records(text, "measurements.jsonl", problems))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert (count, problems) == (reading.MOST_LINES, [])
+    assert peak < 1_000_000
+
+
+def test_a_journal_keeps_of_each_event_what_is_read() -> None:
+    assert journal.kept([{"event": "window", "step": "a", "filler": [[]] * 1000, "gpu": [[]], "attempt": 1}]) == [
+        {"event": "window", "step": "a", "attempt": 1}
+    ]
+
+
+@pytest.mark.parametrize("ledger", [("controller.jsonl is not there.",), ("controller.jsonl, line 3: not JSON.",)])
+def test_a_ledger_that_is_not_whole_keeps_the_fleet_from_a_pass(ledger: tuple[str, ...]) -> None:
+    made = folder()
+    document = build(judge(read_run(replace(made.files(), ledger=ledger), default_policy()), default_policy()))
+
+    assert [(one["code"], one["outcome"]) for one in document["fleet"]["findings"]] == [("LEDGER_UNREADABLE", "INCONCLUSIVE")]
+    assert ledger[0] in document["fleet"]["findings"][0]["why"]
+    assert exit_code(outcomes(document)) == 11
 
 
 HOSTILE = [
