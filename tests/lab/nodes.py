@@ -6,6 +6,7 @@ and host. systemd-nspawn mounts /proc/sys read-only, gives each boot a boot id o
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -25,6 +26,7 @@ CGROUPS = Path("/sys/fs/cgroup")
 NETWORKS = range(1, 250)  # 198.18.N.0/24: set aside for tests of network gear (RFC 2544), routed nowhere
 MOST_NODES = 100
 READY_S, GONE_S, STEP_S = 60.0, 20.0, 0.05
+REBOOTED = 133  # how systemd-nspawn --keep-unit ends when the node asked for a reboot: "start me again"
 
 
 class LabProblem(Exception):
@@ -143,14 +145,15 @@ def _boot(lab: Lab, node: Node) -> None:
     groups = [place / "burnin-lab" / lab.folder.name / node.machine for place in _hierarchies()]
     for group in groups:
         group.mkdir(parents=True, exist_ok=True)
-    # The shell puts itself into the groups and becomes systemd-nspawn; the node's own systemd is its child.
+    # The shell puts itself into the groups and starts systemd-nspawn, again and again: a node that reboots itself ends it with REBOOTED.
     enter = " && ".join(f"echo $$ > {group}/cgroup.procs" for group in groups)
+    script = f'{enter} || exit; while "$@"; [ $? = {REBOOTED} ]; do :; done'
     argv = ["systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--boot", "--console=pipe", "--kill-signal=SIGRTMIN+3"]
     argv += ["--link-journal=no", "--resolv-conf=off", "--timezone=off"]
     argv += [f"--directory={node.root}", f"--machine={node.machine}", f"--hostname={node.name}", f"--network-bridge={lab.bridge}"]
     with (node.folder / "console.log").open("ab") as log:
         began = subprocess.Popen(
-            ["sh", "-c", f'{enter} && exec "$@"', "sh", *argv], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            ["sh", "-c", script, "sh", *argv], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
         )
     (node.folder / "pid").write_text(f"{began.pid} {_started(began.pid)}")
 
@@ -165,7 +168,7 @@ def _started(pid: int) -> str:
 
 
 def keeper(node: Node) -> int | None:
-    """The process id of the node's systemd-nspawn, None when the node is off."""
+    """The process id of the shell that holds the node, over its reboots; None when the node is off."""
     try:
         pid, started = (node.folder / "pid").read_text().split(" ")
     except FileNotFoundError:
@@ -174,19 +177,29 @@ def keeper(node: Node) -> int | None:
 
 
 def leader(node: Node) -> int | None:
-    """The process id, outside, of the node's PID 1."""
-    pid = keeper(node)
-    if pid is None:
-        return None
+    """The process id, outside, of the node's PID 1; None when the node is off or between two boots."""
+    container = _container(node)
+    return next((child for child in _children(container) if _is_first(child)), None) if container else None
+
+
+def _container(node: Node) -> int | None:
+    """The process id of the node's systemd-nspawn: another one for each boot."""
+    holder = keeper(node)
+    return next(iter(_children(holder)), None) if holder else None
+
+
+def _children(pid: int) -> list[int]:
     try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        return next((int(child) for child in children if _is_first(int(child))), None)
-    except FileNotFoundError:
-        return None
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
 
 
 def _is_first(pid: int) -> bool:
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
     return next((line.split()[-1] == "1" for line in lines if line.startswith("NSpid:")), False)
 
 
@@ -229,14 +242,23 @@ def execute(node: Node, *argv: str, timeout_s: float = 60) -> subprocess.Complet
 
 def off(node: Node) -> None:
     """Pull the plug: nothing inside gets a last word. What is on its disk stays."""
-    first, holder = leader(node), keeper(node)
-    for pid in (first, holder):
+    holder = keeper(node)
+    if holder is not None:
+        os.kill(holder, signal.SIGSTOP)  # or a node that is about to reboot would be started again
+        container, first = _container(node), leader(node)
         # nspawn ends after its child; it is killed itself only when it does not
-        if pid is not None and not (pid == holder and _until(lambda: keeper(node) is None, GONE_S)):
-            os.kill(pid, signal.SIGKILL)
+        for pid in (first, container):
+            if pid is not None and not (pid == container and first and _until(lambda: not _started(pid), GONE_S)):
+                _kill(pid)
+        _kill(holder)
     if not _until(lambda: keeper(node) is None, GONE_S):
         raise LabProblem(f"{node.name}: process {holder} would not end")
     (node.folder / "pid").unlink(missing_ok=True)
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
 
 
 def on(lab: Lab, node: Node) -> None:
