@@ -1,4 +1,4 @@
-"""What the commands on one run folder tell each other: the controller's ledger, and the word of `burnin stop` to who drives the run."""
+"""What a run folder tells the next command: how far each node came, and the word of `burnin stop` to who drives the run."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from burnin.adapters.run_files import read_node
+from burnin.node.records import read_journal
 
 LEDGER, STOP_WORD = "controller.jsonl", ".stop"
 LARGEST_LEDGER_BYTES = 64 * 1024**2
@@ -40,6 +43,23 @@ def _entries(text: str) -> list[dict[str, Any]]:
             if isinstance(entry, dict):
                 found.append(entry)
     return found
+
+
+def newest(lines: list[Line], stage: str) -> dict[str, str]:
+    """node -> its newest state in this stage."""
+    return {line.node: line.state for line in lines if line.stage == stage}
+
+
+def journal_of(folder: Path, node_folder: str) -> Path:
+    """Where a node's journal lies when it was collected."""
+    return folder / "nodes" / node_folder / "journal.jsonl"
+
+
+def holds_all(folder: Path, node_folder: str) -> bool:
+    """Whether a node's whole run is here: its journal ends with the run's end, and no file lacks its checksum."""
+    journal = journal_of(folder, node_folder)
+    last = (read_journal(journal) or [{}])[-1]
+    return last.get("event") == "run_ended" and last.get("complete") is True and not read_node(journal.parent).problems
 
 
 def say_stop(folder: Path) -> None:

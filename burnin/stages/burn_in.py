@@ -10,8 +10,8 @@ from typing import Any, Protocol
 from burnin.adapters.ansible import Event, HostState, PlayResult
 from burnin.adapters.cancel import Cancel
 from burnin.adapters.clock import monotonic_s
-from burnin.adapters.run_control import stop_word
-from burnin.adapters.run_files import locked, read_run_files, read_run_json
+from burnin.adapters.run_control import newest, read_ledger, stop_word
+from burnin.adapters.run_files import locked, read_run_json
 from burnin.errors import UsageError
 from burnin.node.plan import check_plan
 from burnin.stages.judging import judge_run
@@ -87,7 +87,7 @@ def burn_in(
         plan = check_plan(run["plan"])
         nodes = [str(node["node"]) for node in run["inventory"]["nodes"]]
         driver = Driver(folder, target, cancel, lambda event: _watch(event, show))
-        ready = _preflight(driver, nodes, show) if preflight else sorted(set(nodes) - refused(folder))
+        ready = _ready(driver, nodes, show, preflight=preflight)
         _heed(folder, asked, cancel)
         started = _start(driver, ready, show, plan.planned_s, loads) if ready and not cancel() else []
         if started and not target.check:
@@ -111,11 +111,17 @@ def _heed(folder: Path, asked: str, cancel: Cancel) -> None:
 
 
 def refused(folder: Path) -> set[str]:
-    """The nodes whose newest preflight failed: a resume does not burn them in."""
-    newest = {
-        str(entry.get("node")): entry.get("state") for entry in read_run_files(folder).controller if entry.get("stage") == "preflight"
-    }
-    return {node for node, state in newest.items() if state == "failed"}
+    """The nodes whose newest preflight failed: without another one a resume does not burn them in."""
+    return {node for node, state in newest(read_ledger(folder), "preflight").items() if state == "failed"}
+
+
+def _ready(driver: Driver, nodes: list[str], show: Show, *, preflight: bool) -> list[str]:
+    """The nodes that may be burned in. `preflight`: only those that have passed one, in this call or an earlier one."""
+    if not preflight:
+        return sorted(set(nodes) - refused(driver.folder))
+    passed = {node for node, state in newest(read_ledger(driver.folder), "preflight").items() if state == "ok"} & set(nodes)
+    rest = sorted(set(nodes) - passed)
+    return sorted(passed.union(_preflight(driver, rest, show) if rest else ()))
 
 
 def conclude(folder: Path, show: Show, reference: Path | None = None) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from burnin.adapters.ansible import HostState, PlayResult
 from burnin.adapters.cancel import Cancel
-from burnin.adapters.run_control import say_stop
+from burnin.adapters.run_control import read_ledger, say_stop
 from burnin.adapters.run_files import read_run_json
 from burnin.errors import UsageError
 from burnin.stages.burn_in import POLL_TIMEOUT_S, Show, burn_in
@@ -45,6 +45,9 @@ def stop(folder: Path, target: Target, cancel: Cancel) -> States:
 
 def resume(folder: Path, target: Target, show: Show, cancel: Cancel) -> dict[str, Any]:
     """Go on where the run stands: what is finished is collected, what is not is continued."""
-    if not any(node.get("burn_in", True) for node in read_run_json(folder)["inventory"]["nodes"]):
+    run = read_run_json(folder)
+    if not any(node.get("burn_in", True) for node in run["inventory"]["nodes"]):
         raise UsageError(f"{folder}: was a preflight, which has nothing to go on with; start a burn-in with `burnin run`")
-    return burn_in(folder, target_of(folder, target), show, cancel, preflight=False)
+    # A run opened by an earlier version does not say whether it wanted a preflight; its ledger tells whether it had one.
+    preflight = run.get("preflight", any(line.stage == "preflight" for line in read_ledger(folder)))
+    return burn_in(folder, target_of(folder, target), show, cancel, preflight=bool(preflight))

@@ -43,8 +43,9 @@ def run(*, nodes: int, gpus: int, seed: int, out: Path, show: Show, cancel: Canc
         hosts = resolve(Target((str(inventory),), variables=variables, work_base=place))
         _possible(hosts, gpus)
         open_run(
-            hosts, plan=PLAN, runs=folder.parent, run_id=run_id, source=Target((str(folder / "inventory"),), variables=variables).source()
-        )
+            hosts, plan=PLAN, runs=folder.parent, run_id=run_id, preflight=True,
+            source=Target((str(folder / "inventory"),), variables=variables).source(),
+        )  # fmt: skip
         shutil.move(inventory, folder / "inventory")
     except OSError as problem:
         raise UsageError(

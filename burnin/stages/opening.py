@@ -78,9 +78,13 @@ def open_run(
     seed: int = 1,
     source: Mapping[str, Any] | None = None,
     burn_in: bool = True,
+    preflight: bool = False,
     run_id: str | None = None,
 ) -> Opened:
-    """Make runs/<run_id>/ with run.json and the node program in it. Nothing is written before everything was checked."""
+    """Make runs/<run_id>/ with run.json and the node program in it. Nothing is written before everything was checked.
+
+    `preflight`: no node is burned in before it has passed one; a resume keeps to that.
+    """
     policy = load_policy(policy_path)
     raw, checked = load_plan(plan)
     nodes = resolve_nodes(hosts, policy)
@@ -98,6 +102,7 @@ def open_run(
         "plan": plans.for_node(raw, run_id, seed),
         "policy": {"name": policy.name, "digest": policy.digest, "limits": policy.limits, "skus": policy.skus},
         "inventory": {"nodes": [{**asdict(node), "burn_in": burn_in} for node in nodes]},
+        "preflight": preflight,
         "source": dict(source or {}),
         "tools": tools(),
         "digests": {"node_program": program, "plan": _digest(raw), "policy": policy.digest},

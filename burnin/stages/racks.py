@@ -51,7 +51,9 @@ def go(
     hosts = resolve(target)
     target = with_patience(target, hosts)
     chosen = plan if not burn_in else plan_of(hosts, plan)
-    opened = open_run(hosts, plan=chosen or DEFAULT_PLAN, runs=runs, policy_path=policy, source=target.source(), burn_in=burn_in)
+    opened = open_run(
+        hosts, plan=chosen or DEFAULT_PLAN, runs=runs, policy_path=policy, source=target.source(), burn_in=burn_in, preflight=preflight
+    )
     show.say(f"Run {opened.run_id}: {count(len(opened.nodes), 'node')}, plan {opened.plan.name}, in {opened.folder}")
     try:
         if burn_in:

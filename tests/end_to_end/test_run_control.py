@@ -138,6 +138,21 @@ def test_a_killed_controller_loses_nothing(rack: Rack) -> None:
     assert '"attempt": 2' not in (rack.folder / "nodes/n1/journal.jsonl").read_text(encoding="utf-8"), "nothing was run twice"
 
 
+def test_a_site_killed_before_its_preflight_was_done_looks_at_the_nodes_when_it_is_resumed(rack: Rack) -> None:
+    rack.write({f"n{number}": {} for number in (1, 2, 3)}, compress=0)
+    controller = rack.start("site", "-i", "hosts.yml", "--plan", "plan.yaml")
+    rack.await_(lambda: (rack.base / "runs").is_dir() and any((rack.base / "runs").glob("*/run.json")))
+    os.killpg(controller.pid, signal.SIGKILL)
+    controller.communicate()
+    assert rack.loads() == []
+
+    resumed = rack.call("resume", "--json")
+
+    assert resumed.returncode == 0, resumed.stderr
+    ledger = [json.loads(line) for line in (rack.folder / "controller.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert {line["node"] for line in ledger if (line["stage"], line["state"]) == ("preflight", "ok")} == {"n1", "n2", "n3"}
+
+
 def test_stop_from_another_terminal(rack: Rack) -> None:
     controller = rack.run()
     rack.await_windows()

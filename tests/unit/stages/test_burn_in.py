@@ -17,6 +17,7 @@ from burnin.errors import BrokenError, InventoryError
 from burnin.stages import burn_in as stage
 from burnin.stages import nodes
 from burnin.stages.burn_in import burn_in
+from burnin.stages.control import resume
 from burnin.stages.nodes import Target
 from burnin.status import NodeStatus
 
@@ -70,6 +71,9 @@ class Run:
     def go(self, **how: Any) -> dict[str, Any]:
         how.setdefault("preflight", False)
         return burn_in(self.folder, Target(("hosts.yml",)), self.show, self.cancel, **how)
+
+    def resume(self) -> dict[str, Any]:
+        return resume(self.folder, Target(("hosts.yml",)), self.show, self.cancel)
 
     def ledger(self, *lines: tuple[str, str, str]) -> None:
         for what, node, state in lines:
@@ -176,3 +180,40 @@ def test_a_node_whose_load_is_not_shown_to_be_stopped_is_named(run: Run) -> None
     run.go()
 
     assert any("Not shown to be stopped: n2." in line and "`burnin stop " in line for line in run.show.said)
+
+
+@pytest.mark.parametrize(
+    ("opened", "before", "looked_at", "started"),
+    [
+        pytest.param(True, [], NAMES, NAMES, id="site, killed before the first preflight"),
+        pytest.param(True, [("n1", "ok"), ("n2", "failed")], ("n2", "n3"), NAMES, id="site, killed in mid-preflight, n2 mended since"),
+        pytest.param(True, [(name, "ok") for name in NAMES], (), NAMES, id="site, killed later"),
+        pytest.param(
+            True, [("n1", "ok"), ("n1", "failed"), ("n2", "unreachable"), ("n3", "missing")], NAMES, NAMES, id="the newest counts"
+        ),
+        pytest.param(None, [("n1", "ok")], ("n2", "n3"), NAMES, id="opened by an earlier version, with a preflight"),
+        pytest.param(None, [], (), NAMES, id="opened by an earlier version, without"),
+        pytest.param(False, [], (), NAMES, id="run asks for no preflight"),
+        pytest.param(False, [("n1", "failed")], (), ("n2", "n3"), id="and still takes a refusal as one"),
+    ],
+)
+def test_a_resume_starts_no_node_that_its_run_wanted_to_look_at_first(
+    run: Run, opened: bool | None, before: list[tuple[str, str]], looked_at: tuple[str, ...], started: tuple[str, ...]
+) -> None:
+    write_json(run.folder / "run.json", run.document | ({} if opened is None else {"preflight": opened}))
+    run.ledger(*[("preflight", node, state) for node, state in before])
+
+    run.resume()
+
+    played = dict(run.played)
+    assert played.get("preflight", ()) == looked_at
+    assert played["start"] == started
+
+
+def test_what_a_resumed_preflight_refuses_is_not_started(run: Run) -> None:
+    write_json(run.folder / "run.json", run.document | {"preflight": True})
+    run.answers["preflight"] = lambda host: HostResult(host, HostState.FAILED, message="no room") if host == "n2" else ok(host)
+
+    run.resume()
+
+    assert dict(run.played)["start"] == ("n1", "n3")
