@@ -18,6 +18,7 @@ SITE_VARIABLES: dict[str, str] = {
     "burnin_position": "The place in the rack, a whole number; orders the map of the report.",
     "burnin_expected_gpus": "GPUs in the node, where it differs from the SKU's usual number.",
     "burnin_stack": "The pinned stack: driver, CUDA, NCCL, OFED, DCGM, kernel. docs/stack.md says what it holds.",
+    "burnin_drift_accept": "Codes of drifts that the site lives with, each alone or with why, who and until. docs/drift.md shows both.",
     "burnin_demo_root": "The demo's folder.",
     "burnin_demo_gpus": "The demo's GPUs per node.",
     "burnin_demo_seed": "The demo's seed.",

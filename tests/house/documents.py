@@ -25,7 +25,7 @@ def every_finding_code_has_a_runbook(tree: Tree) -> Iterator[str]:
     for code, line in codes.items():
         path = f"docs/runbooks/{code}.md"
         if not tree.has(path):
-            yield f"{path}:1: is missing; burnin/verdict/codes.py:{line} has the code {code}"
+            yield f"{path}:1: is missing; {line} has the code {code}"
             continue
         yield from (f"{path}:{number}: {wrong}" for number, wrong in _runbook(tree.text(path), code))
     for path in tree.files(r"docs/runbooks/(?!README\.md)[^/]+"):
@@ -33,16 +33,18 @@ def every_finding_code_has_a_runbook(tree: Tree) -> Iterator[str]:
             yield f"{path}:1: no finding has this code; rename or remove it"
 
 
-def _codes(tree: Tree) -> dict[str, int]:
-    for _, module in tree.python(r"burnin/verdict/codes\.py"):
+def _codes(tree: Tree) -> dict[str, str]:
+    """Code -> the file and line that has it, of each table CODES."""
+    found: dict[str, str] = {}
+    for path, module in tree.python(r"burnin/(.*/)?codes\.py"):
         for node in ast.walk(module):
             if not isinstance(node, ast.Assign | ast.AnnAssign):
                 continue
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             if any(isinstance(target, ast.Name) and target.id == "CODES" for target in targets):
                 keys = getattr(node.value, "keys", None) or getattr(node.value, "elts", [])
-                return {str(key.value): key.lineno for key in keys if isinstance(key, ast.Constant)}
-    return {}
+                found |= {str(key.value): f"{path}:{key.lineno}" for key in keys if isinstance(key, ast.Constant)}
+    return found
 
 
 def _runbook(text: str, code: str) -> Iterator[tuple[int, str]]:
