@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -10,7 +11,7 @@ from typing import Any, Protocol
 from burnin.adapters.ansible import Event, HostState, PlayResult
 from burnin.adapters.cancel import Cancel
 from burnin.adapters.clock import monotonic_s
-from burnin.adapters.run_control import newest, read_ledger, stop_word
+from burnin.adapters.run_control import holds_all, newest, read_ledger, stop_word
 from burnin.adapters.run_files import locked, read_run_json
 from burnin.errors import UsageError
 from burnin.node.plan import check_plan
@@ -24,6 +25,7 @@ PLAY_TIMEOUT_S = 900.0
 POLL_TIMEOUT_S = 120.0
 GIVE_UP, GIVE_UP_AFTER_S = "burnin_run_give_up_s", 900.0  # the role's variable and its default, told in its defaults/main.yml
 OVERTIME_FACTOR, OVERTIME_S = 1.5, 900.0
+NOT_IN_INVENTORY = "no longer in the inventory, so it was not tried; a load may still run there"
 DONE = ("finished", "stopped", "died", "failed", "absent")
 
 
@@ -76,17 +78,21 @@ def burn_in(
     cancel: Cancel,
     *,
     preflight: bool,
+    hosts: Collection[str] | None = None,
     reference: Path | None = None,
     interval_s: float | None = None,
 ) -> dict[str, Any]:
-    """Drive the run in this folder to its verdict; returns the verdict's document. Safe to call again on a run that was interrupted."""
+    """Drive the run in this folder to its verdict; returns the verdict's document. Safe to call again on a run that was interrupted.
+
+    `hosts`: what the inventory has now; the run's other nodes are told of and not tried. None: all of them.
+    """
     give_up_s = patience_s(target)
     with locked(folder), Loads(folder) as loads:
         run = read_run_json(folder)
         asked = stop_word(folder)
         plan = check_plan(run["plan"])
-        nodes = [str(node["node"]) for node in run["inventory"]["nodes"]]
         driver = Driver(folder, target, cancel, lambda event: _watch(event, show))
+        nodes = _reachable_by_name(driver, run, hosts, show, loads)
         ready = _ready(driver, nodes, show, preflight=preflight)
         _heed(folder, asked, cancel)
         started = _start(driver, ready, show, plan.planned_s, loads) if ready and not cancel() else []
@@ -102,6 +108,19 @@ def burn_in(
         if target.check:
             return {}
         return conclude(folder, show, reference)
+
+
+def _reachable_by_name(driver: Driver, run: dict[str, Any], hosts: Collection[str] | None, show: Show, loads: Loads) -> list[str]:
+    """The run's nodes that are still in the inventory. Of the others a person is told, and the verdict."""
+    folders = {str(node["node"]): str(node["folder"]) for node in run["inventory"]["nodes"]}
+    gone = sorted(set(folders) - set(hosts)) if hosts is not None else []
+    # A node whose whole run is here has nothing left to do: it may go.
+    if owing := [node for node in gone if not holds_all(driver.folder, folders[node])]:
+        loads.begun(owing)
+        for node in owing:
+            driver.note("resume", node, "missing", NOT_IN_INVENTORY)
+        show.say(f"{few(owing)}: {NOT_IN_INVENTORY}. Put them back and call `burnin resume {driver.folder}` again, or end it on the node.")
+    return [node for node in folders if node not in gone]
 
 
 def _heed(folder: Path, asked: str, cancel: Cancel) -> None:

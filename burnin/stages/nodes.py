@@ -51,6 +51,15 @@ def resolve(target: Target) -> dict[str, dict[str, Any]]:
     return {host: dict(variables) for host, variables in found.hosts.items()}
 
 
+def present(target: Target) -> dict[str, dict[str, Any]]:
+    """host -> variables of every node that the inventory has now, whatever --limit the run began with. Raises InventoryError.
+
+    Nothing is refused here: a variable misspelt since must not keep anybody from stopping a load.
+    """
+    found = list_hosts(project(), target.inventory, None, target.variables, group=GROUP, work_base=target.work_base)
+    return {host: dict(variables) for host, variables in found.hosts.items()}
+
+
 @dataclass(slots=True)
 class Driver:
     """Plays on the nodes of one run folder. Collects per node what happened; never lets one node decide for another."""

@@ -153,6 +153,28 @@ def test_a_site_killed_before_its_preflight_was_done_looks_at_the_nodes_when_it_
     assert {line["node"] for line in ledger if (line["stage"], line["state"]) == ("preflight", "ok")} == {"n1", "n2", "n3"}
 
 
+def test_a_host_taken_out_of_the_inventory_is_told_of_and_keeps_nobody_else_from_going_on(rack: Rack) -> None:
+    controller = rack.run()
+    rack.await_windows()
+    os.killpg(controller.pid, signal.SIGKILL)
+    controller.communicate()
+    rack.write({"n1": {}, "n3": {}})
+
+    resumed = rack.call("resume", "--json")
+    stopped = rack.call("stop", "--json")
+
+    assert resumed.returncode == 11, resumed.stderr
+    assert "n2: no longer in the inventory, so it was not tried; a load may still run there" in resumed.stderr
+    document = json.loads(resumed.stdout)
+    found = {node["node"]: {finding["code"]: finding["why"] for finding in node["findings"]} for node in document["nodes"]}
+    assert "no longer in the inventory" in found["n2"]["NODE_UNREACHABLE"]
+    for name in ("n1", "n3"):
+        assert "NODE_UNREACHABLE" not in found[name]
+        assert (rack.folder / "nodes" / name / "journal.jsonl").read_text(encoding="utf-8").splitlines()[-1].count('"run_ended"') == 1
+    assert stopped.returncode == 11, stopped.stderr
+    assert json.loads(stopped.stdout)["nodes"]["n2"]["state"] == "missing"
+
+
 def test_stop_from_another_terminal(rack: Rack) -> None:
     controller = rack.run()
     rack.await_windows()

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import errno
+import hashlib
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from burnin.adapters.ansible import HostResult, HostState, PlayResult
+from burnin.adapters.ansible import HostResult, HostState, Inventory, PlayResult
 from burnin.adapters.cancel import Cancel
 from burnin.adapters.run_control import say_stop
-from burnin.adapters.run_files import append_line, write_json
+from burnin.adapters.run_files import append_line, locked, write_json
 from burnin.errors import BrokenError, InventoryError
 from burnin.stages import burn_in as stage
 from burnin.stages import nodes
 from burnin.stages.burn_in import burn_in
-from burnin.stages.control import resume
+from burnin.stages.control import resume, status, stop
 from burnin.stages.nodes import Target
 from burnin.status import NodeStatus
+from burnin.verdict.policy import default_policy
+from burnin.verdict.run_folder import RunFiles, read_run
 
 PLAN = {"schema": "burnin.plan/1", "name": "p", "run_id": "r", "steps": [{"test": "gemm_bf16", "windows": 3, "window_s": 1}]}
 NAMES = ("n1", "n2", "n3")
@@ -57,6 +61,8 @@ class Run:
         }  # fmt: skip
         write_json(folder / "run.json", self.document)
         monkeypatch.setattr(nodes, "play", self.play)
+        self.inventory = list(NAMES)
+        monkeypatch.setattr(nodes, "list_hosts", lambda *_, **__: Inventory("gpu_nodes", {name: {} for name in self.inventory}, {}))
         monkeypatch.setattr(stage, "conclude", lambda *_: {"concluded": True})
         monkeypatch.setattr(Cancel, "wait", lambda *_: False)
 
@@ -74,6 +80,21 @@ class Run:
 
     def resume(self) -> dict[str, Any]:
         return resume(self.folder, Target(("hosts.yml",)), self.show, self.cancel)
+
+    def whole(self, node: str, *, complete: bool = True) -> None:
+        """As if this node's evidence had been collected."""
+        place = self.folder / "nodes" / node
+        place.mkdir(parents=True)
+        line = json.dumps({"event": "run_ended" if complete else "stopped", "complete": complete}) + "\n"
+        (place / "journal.jsonl").write_text(line)
+        digest = hashlib.sha256(line.encode()).hexdigest()
+        (place / "manifest.json").write_text(json.dumps({"files": {"journal.jsonl": digest}, "left_out": []}))
+
+    def words(self, state: str) -> dict[str, str]:
+        """node -> why, of the ledger's lines with this state."""
+        ledger = self.folder / "controller.jsonl"
+        lines = [json.loads(line) for line in ledger.read_text().splitlines()] if ledger.exists() else []
+        return {line["node"]: line["why"] for line in lines if line["state"] == state}
 
     def ledger(self, *lines: tuple[str, str, str]) -> None:
         for what, node, state in lines:
@@ -217,3 +238,59 @@ def test_what_a_resumed_preflight_refuses_is_not_started(run: Run) -> None:
     run.resume()
 
     assert dict(run.played)["start"] == ("n1", "n3")
+
+
+def test_a_node_no_longer_in_the_inventory_is_told_of_and_the_others_go_on(run: Run) -> None:
+    run.inventory.remove("n2")
+    run.whole("n2", complete=False)
+
+    run.resume()
+
+    assert [hosts for _, hosts in run.played] == [("n1", "n3")] * 3
+    assert "no longer in the inventory" in run.words("missing")["n2"]
+    assert any(line.startswith("n2: no longer in the inventory") and "a load may still run there" in line for line in run.show.said)
+    evidence = read_run(RunFiles(run.document, [{"stage": "resume", "node": "n2", "state": "missing", "why": "gone"}]), default_policy())
+    assert [node.trouble_code for node in evidence.nodes] == [None, "NODE_UNREACHABLE", None]
+
+
+def test_a_node_whose_whole_run_is_here_may_leave_the_inventory(run: Run) -> None:
+    run.inventory.remove("n2")
+    run.whole("n2")
+
+    run.resume()
+    told = stop(run.folder, Target(("hosts.yml",)), run.cancel)
+
+    assert run.words("missing") == {}
+    assert told["n2"].state == "missing"
+
+
+def test_a_stop_and_a_look_name_what_is_no_longer_in_the_inventory(run: Run) -> None:
+    run.inventory.remove("n2")
+
+    looked = status(run.folder, Target(("hosts.yml",)), run.cancel)
+    assert run.words("missing") == {}
+    stopped = stop(run.folder, Target(("hosts.yml",)), run.cancel)
+
+    assert run.played == [("poll", ("n1", "n3")), ("stop", ("n1", "n3"))]
+    for told in (looked, stopped):
+        assert (told["n1"].state, told["n2"].state) == ("finished", "missing")
+        assert "a load may still run there" in told["n2"].why
+    assert list(run.words("missing")) == ["n2"]
+
+
+def test_a_stop_leaves_the_ledger_to_who_drives_the_run(run: Run) -> None:
+    run.inventory.remove("n2")
+
+    with locked(run.folder):
+        stop(run.folder, Target(("hosts.yml",)), run.cancel)
+
+    assert run.words("missing") == {}
+
+
+def test_a_stop_where_no_node_is_left_plays_on_nobody(run: Run) -> None:
+    run.inventory[:] = ["other"]
+
+    told = stop(run.folder, Target(("hosts.yml",)), run.cancel)
+
+    assert run.played == []
+    assert {status.state for status in told.values()} == {"missing"}
