@@ -24,6 +24,7 @@ CODES: dict[str, Code] = {
     # GPU: heat
     "HEAT_OK": Code("gpu", "Nothing to do."),
     "HEAT_UNKNOWN": Code("gpu", "The device gave no temperature: check the driver and the sampler, then run again."),
+    "SENSORS_SILENT": Code("gpu", "Check the driver and the sampler on this node (another agent may hold the sensors), then run again."),
     "HEAT_NEAR_LIMIT": Code("gpu", "Check airflow, dust covers and the heat sink's seat; then run again and compare with its slot peers."),
     "HEAT_OVER_SLOT_PEERS": Code("gpu", "Reseat the heat sink or check the cold plate; the same slot of other nodes is cooler."),
     "HEAT_OVER_COHORT": Code("gpu", "Find out its slot and limit (low confidence without them), then check its cooling."),
@@ -34,6 +35,7 @@ CODES: dict[str, Code] = {
     "SRAM_THRESHOLD": Code("gpu", "Take nvidia-bug-report and the field diagnostic's output, then open an RMA: the vendor's own criterion is met."),
     "GPU_LOST": Code("gpu", "Power-cycle the node, reseat the module and run again; a second loss is an RMA."),
     "RESET_PENDING": Code("gpu", "Reset the GPU (or reboot the node) and run again; a reset finishes the repair."),
+    "HEALTH_UNKNOWN": Code("gpu", "Ask the device by hand (nvidia-smi -q); a driver too old or a device in error does not answer. Then run again."),
     # GPU: presence and identity
     "GPU_PRESENT": Code("gpu", "Nothing to do; it was seen, not measured."),
     "GPU_MISSING": Code("gpu", "Look at the slot: lspci, kernel log, seating, power. If lspci shows it and the driver does not, reset it first."),

@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from burnin.verdict.model import Health, NodeFacts, Part
+from burnin.verdict.model import HEALTH_FLAGS, Health, NodeFacts, Part
 from burnin.verdict.reading import Problems, mapping, reading, shown, text, whole
 
 PLACEHOLDERS = ("n/a", "none", "unknown", "not specified", "to be filled by o.e.m.", "default string", "1234567890", "0123456789")
 MOST_GPUS, MOST_SLOT = 256, 1023
 MOST_NAMED = 4
-FLAGS = ("lost", "row_remap_failure", "row_remap_pending", "sram_threshold_exceeded")
 
 
 def serial_text(value: object) -> str | None:
@@ -50,7 +49,7 @@ def _part(node: NodeFacts, name: str, gpu: Mapping[str, Any], again: Mapping[str
     looks = [mapping(look.get("health")) for look in (gpu, mapping(later))]
     wrong = sorted(
         f"Its health flag {flag} reads {shown(look[flag])}: neither yes nor no."
-        for flag in FLAGS
+        for flag in HEALTH_FLAGS
         for look in looks
         if not isinstance(look.get(flag), bool | None)
     )
@@ -67,7 +66,7 @@ def _part(node: NodeFacts, name: str, gpu: Mapping[str, Any], again: Mapping[str
         kin=_kin(gpu),
         fingerprint=fingerprint.replace("/", "-"),
         max_operating_c=reading(gpu.get("max_operating_c"), "temp_c"),
-        judge_heat=gpu.get("kind") != "cpu",
+        has_sensors=gpu.get("kind") != "cpu",
         health=_health(looks[0], looks[1], gone=again is not None and later is None),
         invalid=tuple(dict.fromkeys(wrong)),
     )

@@ -16,7 +16,10 @@ FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class JournalFacts:
-    """`where` is a phrase that follows 'its journal ends' or 'was stopped'. `foreign`: why this is no evidence of the run that is judged."""
+    """`where` is a phrase that follows 'its journal ends' or 'was stopped'. `foreign`: why this is no evidence of the run that is judged.
+
+    `windows`: (step, start, window) of each that was ended. `boots_told`: each begin and end of the run names the boot that it was on.
+    """
 
     complete: bool
     stopped: str | None
@@ -25,6 +28,8 @@ class JournalFacts:
     where: str
     skipped: tuple[tuple[str, str], ...]
     foreign: str | None
+    windows: frozenset[tuple[str, str, str]]
+    boots_told: bool
 
 
 def kept(events: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -35,13 +40,34 @@ def kept(events: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 def read(events: Sequence[Mapping[str, Any]], collected: Mapping[str, Any], run_id: str | None, plan: str | None) -> JournalFacts:
     """The facts of a journal's events, oldest first. `collected` is what the node said when the evidence was packed."""
     last = events[-1] if events else {}
-    boots = {text(event.get("boot_id")) for event in [*events, collected]} - {""}
+    boots = {_boot(event) for event in [*events, collected]} - {""}
     foreign = _foreign(events, run_id, plan)
     ended = last.get("event") == "run_ended" and last.get("complete") is True and foreign is None
     stopped = (text(last.get("reason"), 200) or "a signal") if last.get("event") == "stopped" else None
     failed = (text(last.get("reason"), 300) or "no reason given") if last.get("event") == "failed" else None
     skipped = {text(event.get("test"), 40): text(event.get("reason"), 300) for event in events if event.get("event") == "start_skipped"}
-    return JournalFacts(ended, stopped, failed, len(boots) > 1, where(events), tuple(sorted(skipped.items())), foreign)
+    borders = [event for event in events if event.get("event") in ("run_started", "run_ended")]
+    return JournalFacts(
+        complete=ended,
+        stopped=stopped,
+        failed=failed,
+        rebooted=len(boots) > 1,
+        where=where(events),
+        skipped=tuple(sorted(skipped.items())),
+        foreign=foreign,
+        windows=frozenset(_window(event) for event in events if event.get("event") == "window"),
+        boots_told=all(map(_boot, borders)),
+    )
+
+
+def _boot(said: Mapping[str, Any]) -> str:
+    """The boot id that an event or the node itself tells; '' where the kernel would not say."""
+    boot = text(said.get("boot_id"))
+    return "" if boot == "unknown" else boot
+
+
+def _window(event: Mapping[str, Any]) -> tuple[str, str, str]:
+    return text(event.get("step")), text(event.get("start"), 20), text(event.get("window"), 20)
 
 
 def _foreign(events: Sequence[Mapping[str, Any]], run_id: str | None, plan: str | None) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import polars as pl
 
@@ -12,6 +12,7 @@ from burnin.verdict.policy import Policy
 
 MAD_TO_SIGMA = 1.4826  # makes the median absolute deviation of a normal distribution its sigma
 STATES = ("temp_c", "margin_c", "power_w", "sm_clock_mhz", "hw_thermal_fraction", "sw_thermal_fraction", "hw_power_brake_fraction")
+TOLD = ("temp_c", "power_w", "sm_clock_mhz", "hw_thermal_fraction")
 COHORT_STATES = ("temp_c", "power_w", "sm_clock_mhz")
 BY_COHORT = ("kin", "fingerprint", "test")
 COUNTS = ("value", "ratio", "windows", "starts", "over", "over_starts", "thermal_windows", "thermal_starts")
@@ -54,7 +55,10 @@ class Cohort:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One GPU in one test: its median window, held against its cohort. `ratio` is the rate over the cohort's median rate."""
+    """One GPU in one test: its median window, held against its cohort. `ratio` is the rate over the cohort's median rate.
+
+    `told`: in how many of its windows each reading was there.
+    """
 
     part: Part
     cohort: Cohort
@@ -67,6 +71,7 @@ class Measured:
     thermal_windows: int
     thermal_starts: int
     state: Mapping[str, float | None]
+    told: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def deviation_pct(self) -> float:
@@ -88,6 +93,7 @@ def measure(evidence: Evidence, policy: Policy, mute: Set[str], reference: Mappi
         pl.col("unit").drop_nulls().sort().first(),
         pl.col("better").sort().first(),
         *(pl.col(name).median() for name in STATES),
+        *(pl.col(name).count().alias(f"told_{name}") for name in TOLD),
     )
     cohorts = _cohorts(per_gpu, policy, reference or {})
     middle = cohorts.select(*BY_COHORT, pl.col("median").alias("middle"), pl.col("cohort_better"))
@@ -102,6 +108,7 @@ def measure(evidence: Evidence, policy: Policy, mute: Set[str], reference: Mappi
             part=parts[row["part"]],
             cohort=built[tuple(row[name] for name in BY_COHORT)],
             state={name: row[name] for name in STATES},
+            told={name: row[f"told_{name}"] for name in TOLD},
             **{name: row[name] for name in COUNTS},
         )
         for row in rows.iter_rows(named=True)

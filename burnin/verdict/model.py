@@ -31,6 +31,9 @@ class Finding:
     evidence: dict[str, float | int | None] = field(default_factory=dict)
 
 
+HEALTH_FLAGS = ("lost", "row_remap_failure", "row_remap_pending", "sram_threshold_exceeded")
+
+
 @dataclass(frozen=True, slots=True)
 class Health:
     """What a part says of itself. None = it would not say, which is neither good nor bad."""
@@ -58,7 +61,7 @@ class Part:
     kin: str = ""
     fingerprint: str = ""
     max_operating_c: float | None = None  # as the device says; the SKU's stands in (rules.heat.margin_c)
-    judge_heat: bool = True
+    has_sensors: bool = True  # False: a host's processor, which tells neither health nor heat
     health: Health = Health()
     duplicate_on: tuple[str, ...] = ()  # where else its UUID or serial was seen, itself included
     invalid: tuple[str, ...] = ()

@@ -172,7 +172,7 @@ def _node(run: _Run, entry: Mapping[str, Any], files: NodeFiles | None, word: _W
     if told.foreign and events:
         problems.note(f"Nothing from this node counts: {told.foreign}.")
         return replace(facts, shown=False, complete=False, unreadable=problems.told()), [], []
-    return _shown(run, _journalled(facts, told, events, files), identity, files, problems, ours=told.foreign is None)
+    return _shown(run, _journalled(facts, told, events, files), identity, files, problems, told)
 
 
 def _journalled(facts: NodeFacts, told: journal.JournalFacts, events: Sequence[Mapping[str, Any]], files: NodeFiles) -> NodeFacts:
@@ -191,19 +191,34 @@ def _journalled(facts: NodeFacts, told: journal.JournalFacts, events: Sequence[M
 
 
 def _shown(
-    run: _Run, facts: NodeFacts, identity: Mapping[str, Any], files: NodeFiles, problems: Problems, *, ours: bool
+    run: _Run, facts: NodeFacts, identity: Mapping[str, Any], files: NodeFiles, problems: Problems, told: journal.JournalFacts
 ) -> tuple[NodeFacts, list[Part], list[windows.Row]]:
     """The node with its parts and their windows, as far as they can be read."""
     parts = parts_of(facts, identity, problems)
     if parts is None and identity:
         problems.note("identity.json has no list of GPUs.")
     measured = records(files.measurements, "measurements.jsonl", problems)
-    if not ours and any(measured):
+    if told.foreign and any(measured):
         problems.note("measurements.jsonl is there without a readable journal: nothing says which run it belongs to, so it does not count.")
         measured = iter(())
     keys = {part.gpu: part.key for part in parts or ()}
     rows, invalid = windows.read(keys, measured, run.planned, problems)
+    if told.complete:
+        _thin(identity, rows, told, problems)
     found = [replace(part, invalid=(*part.invalid, *invalid.get(part.key, ()))) for part in parts or ()]
     slots = tuple(sorted((part.slot for part in found), key=lambda slot: (slot is None, slot)))
     simulated = mapping(identity.get("before")).get("backend") == "sim"
     return replace(facts, shown=parts is not None, seen_slots=slots, unreadable=problems.told(), simulated=simulated), found, rows
+
+
+def _thin(identity: Mapping[str, Any], rows: Sequence[windows.Row], told: journal.JournalFacts, problems: Problems) -> None:
+    """What a run that came to its end owes beside its numbers. One that did not come to it is no pass anyway."""
+    if not isinstance(mapping(identity.get("after")).get("gpus"), list):
+        problems.note("identity.json has no second look: whether its GPUs were still there after the load is not shown.")
+    if not told.boots_told:
+        problems.note("journal.jsonl does not say on which boot the run began and ended: whether the node went down is not shown.")
+    untold = sorted({(row["step"], row["start"], row["window"]) for row in rows} - told.windows)
+    if untold:
+        step, start, window = untold[0]
+        first = f"window {window} of start {start} of {step!r}"
+        problems.note(f"measurements.jsonl holds {len(untold)} windows that its journal does not tell of (one is {first}).")

@@ -126,7 +126,7 @@ def _tests(case: Case, facts: dict[str, NodeFacts]) -> Iterator[Found]:
     windows = case.evidence.windows
     have = Counter(windows.select("part", "test", "step", "start", "window").unique().select("part", "test").iter_rows())
     judged = {(one.part.key, one.cohort.test) for one in case.measured}
-    checked = set(windows.filter(pl.col("checked") > 0).select("part", "test").iter_rows())
+    unchecked = _unchecked(windows)
     owes = _owed(case, have)
     for part in case.evidence.parts:
         where, node = Where("gpu", part.key), facts.get(part.node or "")
@@ -140,9 +140,16 @@ def _tests(case: Case, facts: dict[str, NodeFacts]) -> Iterator[Found]:
             elif (part.key, test) not in judged:
                 why = f"None of its {got} windows in {test} is steady and valid, in a cohort that has a median."
                 yield where, finding("TOO_FEW_WINDOWS", Outcome.INCONCLUSIVE, why, **facts_of)
-            if got and not case.evidence.from_table and (part.key, test) not in checked:
-                why = f"No result of {test} was checked: a wrong one would not have been seen."
+            if unchecked[(part.key, test)] and not case.evidence.from_table:
+                why = f"In {unchecked[(part.key, test)]} of its {got} windows of {test} no result was checked: a wrong one would not have been seen."
                 yield where, finding("TEST_MISSING", Outcome.INCONCLUSIVE, why, **facts_of)
+
+
+def _unchecked(windows: pl.DataFrame) -> Counter[tuple[str, str]]:
+    """How many windows with a value each part has in each test of which no result was checked."""
+    window = pl.struct("step", "start", "window")
+    valid = windows.filter(pl.col("value").is_not_null()).group_by("part", "test", window.alias("at")).agg(pl.col("checked").max())
+    return Counter(valid.filter(pl.col("checked") == 0).select("part", "test").iter_rows())
 
 
 def _owed(case: Case, have: Counter[tuple[str, str]]) -> dict[str, list[tuple[str, int]]]:

@@ -25,12 +25,14 @@ def judge(case: Case) -> Iterator[Found]:
     measured = {one.part.key for one in case.measured}
     for part in case.evidence.parts:
         where = Where("gpu", part.key)
-        if not part.judge_heat or part.key not in measured:
+        if not part.has_sensors or part.key not in measured:
             continue
         if part.key in hottest:
             temp, one = hottest[part.key]
             yield where, _temperature(case, one, temp, slots)
-        elif hottest or not case.evidence.from_table:  # a table without any temperature was never meant to show one
+        elif (
+            hottest and case.evidence.from_table
+        ):  # one without any temperature was never meant to show one; of a run rules.silence says so
             yield where, finding("HEAT_UNKNOWN", Outcome.INCONCLUSIVE, "Its temperature was never read under load.")
 
 

@@ -17,7 +17,7 @@ from burnin.verdict.windows import SCHEMA
 
 POLICY = default_policy()
 TEST = "gemm_bf16"
-NOTHING_TOLD = Health()
+SOUND = Health(lost=False, row_remap_failure=False, row_remap_pending=False, sram_threshold_exceeded=False)
 STARTS = (1, 1, 1, 2, 2, 2)
 
 
@@ -44,9 +44,10 @@ class Gpu:
     sku: str | None = None
     serial: str | None = None
     max_operating_c: float | None = None
-    health: Health = NOTHING_TOLD
+    health: Health = SOUND
     uuid: str | None = None
-    judge_heat: bool = True
+    has_sensors: bool = True
+    temps: Mapping[str, float | None] = field(default_factory=dict)  # test -> temperature, where it is not temp_c
 
     @property
     def key(self) -> str:
@@ -57,7 +58,7 @@ class Gpu:
         return self.uuid or f"GPU-{self.node}-{self.slot}"
 
     def part(self) -> Part:
-        same = ("serial", "node", "slot", "rack", "sku", "kin", "fingerprint", "max_operating_c", "health", "judge_heat")
+        same = ("serial", "node", "slot", "rack", "sku", "kin", "fingerprint", "max_operating_c", "health", "has_sensors")
         return Part(key=self.key, gpu=self.name, **{name: getattr(self, name) for name in same})
 
     def rows(self, better: str) -> Iterable[dict[str, Any]]:
@@ -69,7 +70,7 @@ class Gpu:
                     "part": self.key, "test": test, "unit": "TFLOPS", "better": better, "step": "soak", "start": str(start),
                     "window": str(number), "seed": self.seeds[number % len(self.seeds)] if self.seeds else start, "value": value,
                     "steady": self.steady[number % len(self.steady)], "checked": 100, "wrong": self.wrong[number % len(self.wrong)],
-                    "temp_c": self.temp_c, "margin_c": self.margin_c, "power_w": self.power_w, "sm_clock_mhz": self.sm_clock_mhz,
+                    "temp_c": self.temps.get(test, self.temp_c), "margin_c": self.margin_c, "power_w": self.power_w, "sm_clock_mhz": self.sm_clock_mhz,
                     "hw_thermal_fraction": self.thermal[number % len(self.thermal)], "sw_thermal_fraction": self.sw_thermal,
                     "hw_power_brake_fraction": 0.0,
                 }  # fmt: skip

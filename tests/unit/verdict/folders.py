@@ -129,6 +129,16 @@ def folder(*changes: Callable[[Node], Node | None], nodes: int = 4, gpus: int = 
     return Folder(run, made)
 
 
+def everywhere(change: Callable[[Node], None]) -> Folder:
+    """Four nodes, all changed alike."""
+    made = {}
+    for number in range(4):
+        one = node(f"n{number}")
+        change(one)
+        made[one.name] = one.files()
+    return replace(folder(), nodes=made)
+
+
 def verdicts(document: Json, name: str = "n0") -> list[str]:
     """The verdicts of a node's GPUs, by slot."""
     return [one["verdict"] for one in document["gpus"] if one["node"] == name]
@@ -143,3 +153,11 @@ def gpu_codes(document: Json, name: str = "n0", at: int = 0) -> dict[str, str]:
     """code -> outcome of the findings, other than PASS, of the node's GPU at that place of the list."""
     listed = [one for one in document["gpus"] if one["node"] == name][at]
     return {one["code"]: one["outcome"] for one in listed["findings"] if one["outcome"] != "PASS"}
+
+
+def preflight(run: Folder) -> Folder:
+    """The same nodes as a preflight leaves them: an identity, no plan, no journal."""
+    looked = {name: NodeFiles(identity=files.identity) for name, files in run.nodes.items()}
+    plan = {"schema": "burnin.plan/1", "name": "preflight", "steps": []}
+    entries = [{**entry, "burn_in": False} for entry in run.run["inventory"]["nodes"]]
+    return Folder({**run.run, "plan": plan, "inventory": {"nodes": entries}}, looked)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -10,8 +11,8 @@ from burnin.verdict.case import Case
 from burnin.verdict.model import Health
 from burnin.verdict.policy import Policy
 from burnin.verdict.rules.heat import margin_c
-from unit.verdict.fleets import POLICY, STARTS, TEST, Fleet, Gpu, but, each, fleet, judged
-from unit.verdict.folders import Node, folder, gpu_codes, verdicts
+from unit.verdict.fleets import POLICY, SOUND, STARTS, TEST, Fleet, Gpu, but, each, fleet, judged
+from unit.verdict.folders import Node, everywhere, folder, gpu_codes, verdicts
 
 ONE = ("n0", 3)
 
@@ -40,7 +41,7 @@ def test_b25_what_a_card_does_not_support_is_unknown_and_never_zero(told: object
         for one in made.measurements:
             one["power_w"] = one["sm_clock_mhz"] = told
 
-    document = folder(change).document()
+    document = everywhere(change).document()
 
     assert set(verdicts(document)) == {"PASS"}
     assert document["gpus"][0]["findings"][1]["evidence"]["power_w"] is None
@@ -105,16 +106,17 @@ def test_b33_a_threshold_that_reads_zero_is_unknown() -> None:
 @pytest.mark.parametrize(
     ("health", "expected"),
     [
-        pytest.param(
-            Health(row_remap_pending=True, row_remap_failure=False), {"RESET_PENDING": "RETEST"}, id="pending: reset, then test again"
-        ),
-        pytest.param(Health(row_remap_pending=False, row_remap_failure=True), {"ROW_REMAP_FAILURE": "RMA"}, id="failed: send it back"),
-        pytest.param(Health(row_remap_pending=False, row_remap_failure=False), {}, id="correctable rows alone condemn nobody"),
-        pytest.param(Health(), {}, id="an older card does not have the fields"),
+        pytest.param(replace(SOUND, row_remap_pending=True), {"RESET_PENDING": "RETEST"}, id="pending: reset, then test again"),
+        pytest.param(replace(SOUND, row_remap_failure=True), {"ROW_REMAP_FAILURE": "RMA"}, id="failed: send it back"),
+        pytest.param(SOUND, {}, id="correctable rows alone condemn nobody"),
     ],
 )
 def test_b34_row_remap_reset_watch_or_rma(health: Health, expected: dict[str, str]) -> None:
     assert judged(but(fleet(), {ONE: {"health": health}})).gpu_codes(*ONE) == expected
+
+
+def test_b34_an_older_card_does_not_have_the_fields() -> None:
+    assert judged(fleet(health=Health(lost=False))).counts() == {"PASS": 32}
 
 
 def test_b36_sound_gpus_with_noisy_runs_are_not_sent_back_and_a_bad_one_always_is() -> None:

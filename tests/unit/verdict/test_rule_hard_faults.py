@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from burnin.verdict.model import Health
-from unit.verdict.fleets import TEST, but, fleet, judged
+from unit.verdict.fleets import SOUND, TEST, but, fleet, judged
 
 ONE = ("n0", 3)
 BOTH = {TEST: 100.0, "hbm_copy": 10.0}
@@ -14,12 +16,14 @@ BOTH = {TEST: 100.0, "hbm_copy": 10.0}
 @pytest.mark.parametrize(
     ("health", "code", "expected"),
     [
-        pytest.param(Health(row_remap_failure=True), "ROW_REMAP_FAILURE", "RMA", id="a row remap failed"),
-        pytest.param(Health(sram_threshold_exceeded=True), "SRAM_THRESHOLD", "RMA", id="the SRAM threshold"),
-        pytest.param(Health(row_remap_pending=True), "RESET_PENDING", "RETEST", id="a row remap is pending"),
-        pytest.param(Health(recovery_action="reset"), "RESET_PENDING", "RETEST", id="the driver asks for a reset"),
-        pytest.param(Health(recovery_action="drain_p2p"), "RESET_PENDING", "RETEST", id="the driver asks for something we do not know"),
-        pytest.param(Health(lost=True), "GPU_LOST", "RETEST", id="it fell off the bus once"),
+        pytest.param(replace(SOUND, row_remap_failure=True), "ROW_REMAP_FAILURE", "RMA", id="a row remap failed"),
+        pytest.param(replace(SOUND, sram_threshold_exceeded=True), "SRAM_THRESHOLD", "RMA", id="the SRAM threshold"),
+        pytest.param(replace(SOUND, row_remap_pending=True), "RESET_PENDING", "RETEST", id="a row remap is pending"),
+        pytest.param(replace(SOUND, recovery_action="reset"), "RESET_PENDING", "RETEST", id="the driver asks for a reset"),
+        pytest.param(
+            replace(SOUND, recovery_action="drain_p2p"), "RESET_PENDING", "RETEST", id="the driver asks for something we do not know"
+        ),
+        pytest.param(replace(SOUND, lost=True), "GPU_LOST", "RETEST", id="it fell off the bus once"),
     ],
 )
 def test_what_the_device_says_of_itself(health: Health, code: str, expected: str) -> None:
@@ -32,8 +36,8 @@ def test_what_the_device_says_of_itself(health: Health, code: str, expected: str
 @pytest.mark.parametrize(
     "health",
     [
-        pytest.param(Health(), id="nothing is told"),
-        pytest.param(Health(False, False, False, False, None), id="all is well"),
+        pytest.param(SOUND, id="all is well"),
+        pytest.param(replace(SOUND, recovery_action=None), id="and no recovery action is told"),
     ],
 )
 def test_a_device_without_a_fault_has_no_finding(health: Health) -> None:
@@ -41,7 +45,7 @@ def test_a_device_without_a_fault_has_no_finding(health: Health) -> None:
 
 
 def test_the_worst_flag_wins() -> None:
-    both = Health(row_remap_failure=True, row_remap_pending=True)
+    both = replace(SOUND, row_remap_failure=True, row_remap_pending=True)
 
     assert judged(but(fleet(), {ONE: {"health": both}})).gpu(*ONE) == "RMA"
 

@@ -145,7 +145,7 @@ def test_no_temperature_is_no_pass() -> None:
 
 
 def test_a_part_that_has_no_temperature_of_its_own_is_not_asked_for_one() -> None:
-    assert judged(but(fleet(), {ONE: hot(None, judge_heat=False)})).gpu(*ONE) == "PASS"
+    assert judged(but(fleet(), {ONE: hot(None, has_sensors=False)})).gpu(*ONE) == "PASS"
 
 
 def test_a_gpu_that_measured_nothing_has_no_finding_on_heat() -> None:
@@ -163,7 +163,7 @@ def test_a_gpu_that_measured_nothing_has_no_finding_on_heat() -> None:
         pytest.param((0.2, 0.2, 0.2, 0.0, 0.0, 0.0), STARTS, "RETEST", id="3 windows of one start"),
         pytest.param((0.2, 0.0, 0.0, 0.2, 0.0, 0.0), STARTS, "RETEST", id="2 windows"),
         pytest.param((0.0,), STARTS, "PASS", id="none"),
-        pytest.param((None,), STARTS, "PASS", id="the device does not tell"),
+        pytest.param((None,), STARTS, "INCONCLUSIVE", id="the device does not tell"),
     ],
 )
 def test_hardware_thermal_slowdown(fractions: tuple[float | None, ...], starts: tuple[int, ...], expected: str) -> None:

@@ -16,8 +16,8 @@ from burnin.verdict import journal, reading
 from burnin.verdict.document import build, outcomes
 from burnin.verdict.engine import judge
 from burnin.verdict.policy import default_policy
-from burnin.verdict.run_folder import NodeFiles, read_run
-from unit.verdict.folders import PLAN, Folder, Node, folder, gpu_codes, lines, node, node_codes, verdicts
+from burnin.verdict.run_folder import read_run
+from unit.verdict.folders import PLAN, Folder, Node, folder, gpu_codes, lines, node, node_codes, preflight, verdicts
 
 Change = Callable[[Node], Node | None]
 LIKE = {"identity": "identity.json", "journal": "journal.jsonl", "measurements": "measurements.jsonl", "collected": "collected.json"}
@@ -662,14 +662,6 @@ def test_one_missing_window_is_no_pass(gone: int) -> None:
     document = folder(change).document()
 
     assert sorted(verdicts(document)) == ["INCONCLUSIVE", *["PASS"] * 7]
-
-
-def preflight(run: Folder) -> Folder:
-    """The same nodes as a preflight leaves them: an identity, no plan, no journal."""
-    looked = {name: NodeFiles(identity=files.identity) for name, files in run.nodes.items()}
-    plan = {"schema": "burnin.plan/1", "name": "preflight", "steps": []}
-    entries = [{**entry, "burn_in": False} for entry in run.run["inventory"]["nodes"]]
-    return Folder({**run.run, "plan": plan, "inventory": {"nodes": entries}}, looked)
 
 
 def test_a_preflight_only_looks() -> None:
