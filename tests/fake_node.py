@@ -17,7 +17,11 @@ class FakeLoad(Load):
     def run_for(self, seconds: float) -> dict[str, Work]:
         self._backend.clock_s += seconds
         self._backend.tick()
-        return {gpu: Work(10.0 * seconds, seconds, 1, self._backend.wrong.pop(gpu, 0)) for gpu in GPUS if gpu not in self._backend.gone}
+        return {
+            gpu: Work(10.0 * seconds, seconds, 1, self._backend.wrong.pop(gpu, 0))
+            for gpu in GPUS
+            if gpu not in self._backend.gone | self._backend.idle
+        }
 
     def close(self) -> None:
         self.closed = True
@@ -32,6 +36,7 @@ class FakeBackend(Backend):
         self.clock_s, self._on_tick = clock_s, on_tick
         self.gone: set[str] = set()
         self.wrong: dict[str, int] = {}
+        self.idle: set[str] = set()  # there, and no work comes from them
         self.lacks: set[str] = set()
         self.temp_c: float | None = 50.0
         self.loads: list[FakeLoad] = []

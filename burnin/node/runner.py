@@ -38,6 +38,7 @@ class Phase:
     seconds: float
     gathered: Dict[str, Window] = field(default_factory=dict)
     ticks: int = 0
+    answering: Set[str] = field(default_factory=set)  # whose sensors told something at the last tick
 
 
 def done_starts(events: List[Dict[str, Any]]) -> Set[Tuple[str, int]]:
@@ -47,6 +48,17 @@ def done_starts(events: List[Dict[str, Any]]) -> Set[Tuple[str, int]]:
         for event in events
         if event["event"] in ("start_ended", "start_skipped") and isinstance(event.get("step"), str) and isinstance(event.get("start"), int)
     }
+
+
+def away_before(events: List[Dict[str, Any]]) -> Set[str]:
+    """The GPUs that gave no work any more when earlier attempts ended."""
+    away: Set[str] = set()
+    for event in events:
+        if event["event"] == "gpu_silent":
+            away.add(str(event.get("gpu")))
+        elif event["event"] == "gpu_back":
+            away.discard(str(event.get("gpu")))
+    return away
 
 
 def elapsed_before(events: List[Dict[str, Any]], last_sample: str) -> float:
@@ -80,7 +92,7 @@ class Runner:
         self._begun_s = backend.monotonic()
         self._told = -PROGRESS_EVERY_S
         self._known: Set[str] = set()
-        self._lost: Set[str] = set()
+        self._lost = away_before(earlier)
         self._planned_done_s = sum(
             step.start_s for step in plan.steps for start in range(1, step.starts + 1) if (step.name, start) in self._done
         )
@@ -189,6 +201,7 @@ class Runner:
                     phase.gathered.setdefault(gpu, Window()).add(work)
             phase.ticks += 1
             samples = self._backend.samples()
+            phase.answering = {sample.gpu for sample in samples}
             self._write_samples(phase, samples)
             for sample in samples:
                 if sample.gpu in phase.gathered:
@@ -207,9 +220,13 @@ class Runner:
         self._measurements.sync()
         self._samples.flush()
         where = {"step": step.name, "test": step.test, "start": phase.start, "window": number}
-        for gpu in sorted(self._known - set(phase.gathered) - self._lost):
+        worked = {gpu for gpu, window in phase.gathered.items() if window.seconds > 0}
+        for gpu in sorted(self._lost & worked):
+            self._lost.remove(gpu)
+            self._event("gpu_back", gpu=gpu, **where)
+        for gpu in sorted(self._known - worked - self._lost):
             self._lost.add(gpu)
-            self._event("gpu_silent", gpu=gpu, **where)
+            self._event("gpu_silent", gpu=gpu, answers=gpu in phase.answering, **where)
         self._event("window", gpus=len(phase.gathered), **where)
 
     def _write_samples(self, phase: Phase, samples: List[Sample]) -> None:

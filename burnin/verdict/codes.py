@@ -33,7 +33,7 @@ CODES: dict[str, Code] = {
     "WRONG_RESULT": Code("gpu", "Take it out of service now. Run the vendor's field diagnostic and open an RMA; never train on it."),
     "ROW_REMAP_FAILURE": Code("gpu", "Take nvidia-bug-report and the field diagnostic's output, then open an RMA: the vendor's own criterion is met."),
     "SRAM_THRESHOLD": Code("gpu", "Take nvidia-bug-report and the field diagnostic's output, then open an RMA: the vendor's own criterion is met."),
-    "GPU_LOST": Code("gpu", "Power-cycle the node, reseat the module and run again; a second loss is an RMA."),
+    "GPU_LOST": Code("gpu", "Power-cycle the node, reseat the module and run again; a second loss in one run is an RMA."),
     "RESET_PENDING": Code("gpu", "Reset the GPU (or reboot the node) and run again; a reset finishes the repair."),
     "HEALTH_UNKNOWN": Code("gpu", "Ask the device by hand (nvidia-smi -q); a driver too old or a device in error does not answer. Then run again."),
     # GPU: presence and identity
@@ -48,6 +48,7 @@ CODES: dict[str, Code] = {
     "EXPECTATION_MISSING": Code("node", "Set burnin_sku (or burnin_expected_gpus): without it, a missing GPU cannot be seen."),
     "NODE_SLOW": Code("node", "Look for what its GPUs share: power supply, inlet air, CPU governor, PCIe, BIOS. Mend it and run again."),
     "NODE_HOT": Code("node", "Its GPUs throttle on heat together: check fans, baffles, inlet air and blanking panels."),
+    "GPUS_LOST_TOGETHER": Code("node", "Look for what they share: power supply, PCIe switch, riser, baseboard. Power-cycle the node and run again."),
     "NODE_REBOOTED": Code("node", "It went down under load: look at BMC event log, power supplies and kernel log, then run again."),
     "PLAN_ENDED_EARLY": Code("node", "Resume the run (burnin resume) or start it again; what is missing is no pass."),
     "NODE_STOPPED": Code("node", "Resume the run (burnin resume) when ready."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ FIELDS = (
 class JournalFacts:
     """`where` is a phrase that follows 'its journal ends' or 'was stopped'. `foreign`: why this is no evidence of the run that is judged.
 
+    `losses`: GPU -> where it fell off the bus, once for each start. `away`: the GPUs that fell off and gave no work since.
     `windows`: (step, start, window) of each that was ended. `boots_told`: each begin and end of the run names the boot that it was on.
     """
 
@@ -28,6 +30,8 @@ class JournalFacts:
     where: str
     skipped: tuple[tuple[str, str], ...]
     foreign: str | None
+    losses: Mapping[str, tuple[str, ...]]
+    away: frozenset[str]
     windows: frozenset[tuple[str, str, str]]
     boots_told: bool
 
@@ -46,6 +50,7 @@ def read(events: Sequence[Mapping[str, Any]], collected: Mapping[str, Any], run_
     stopped = (text(last.get("reason"), 200) or "a signal") if last.get("event") == "stopped" else None
     failed = (text(last.get("reason"), 300) or "no reason given") if last.get("event") == "failed" else None
     skipped = {text(event.get("test"), 40): text(event.get("reason"), 300) for event in events if event.get("event") == "start_skipped"}
+    losses, away = _losses(events)
     borders = [event for event in events if event.get("event") in ("run_started", "run_ended")]
     return JournalFacts(
         complete=ended,
@@ -55,6 +60,8 @@ def read(events: Sequence[Mapping[str, Any]], collected: Mapping[str, Any], run_
         where=where(events),
         skipped=tuple(sorted(skipped.items())),
         foreign=foreign,
+        losses=losses,
+        away=away,
         windows=frozenset(_window(event) for event in events if event.get("event") == "window"),
         boots_told=all(map(_boot, borders)),
     )
@@ -64,6 +71,21 @@ def _boot(said: Mapping[str, Any]) -> str:
     """The boot id that an event or the node itself tells; '' where the kernel would not say."""
     boot = text(said.get("boot_id"))
     return "" if boot == "unknown" else boot
+
+
+def _losses(events: Sequence[Mapping[str, Any]]) -> tuple[dict[str, tuple[str, ...]], frozenset[str]]:
+    """A GPU that gave no work and whose sensors did not answer fell off the bus. It can do so again only after it gave work again."""
+    found: dict[str, dict[tuple[str, ...], str]] = defaultdict(dict)
+    away: set[str] = set()
+    for event in events:
+        gpu, name = text(event.get("gpu")), event.get("event")
+        if name == "gpu_back":
+            away.discard(gpu)
+        elif name == "gpu_silent" and event.get("answers") is False and gpu not in away:
+            away.add(gpu)
+            step, start, test = text(event.get("step"), 80), text(event.get("start"), 20), text(event.get("test"), 40)
+            found[gpu].setdefault((text(event.get("attempt"), 20), step, start), f"in start {start} of {step!r} ({test})")
+    return {gpu: tuple(places.values()) for gpu, places in found.items()}, frozenset(away)
 
 
 def _window(event: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -63,6 +63,7 @@ class Part:
     max_operating_c: float | None = None  # as the device says; the SKU's stands in (rules.heat.margin_c)
     has_sensors: bool = True  # False: a host's processor, which tells neither health nor heat
     health: Health = Health()
+    losses: tuple[str, ...] = ()  # where it fell off the bus, in words: once for each start in which it did
     duplicate_on: tuple[str, ...] = ()  # where else its UUID or serial was seen, itself included
     invalid: tuple[str, ...] = ()
 

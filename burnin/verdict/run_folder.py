@@ -205,7 +205,7 @@ def _shown(
     rows, invalid = windows.read(keys, measured, run.planned, problems)
     if told.complete:
         _thin(identity, rows, told, problems)
-    found = [replace(part, invalid=(*part.invalid, *invalid.get(part.key, ()))) for part in parts or ()]
+    found = [replace(part, invalid=(*part.invalid, *invalid.get(part.key, ())), losses=_losses(part, told)) for part in parts or ()]
     slots = tuple(sorted((part.slot for part in found), key=lambda slot: (slot is None, slot)))
     simulated = mapping(identity.get("before")).get("backend") == "sim"
     return replace(facts, shown=parts is not None, seen_slots=slots, unreadable=problems.told(), simulated=simulated), found, rows
@@ -222,3 +222,9 @@ def _thin(identity: Mapping[str, Any], rows: Sequence[windows.Row], told: journa
         step, start, window = untold[0]
         first = f"window {window} of start {start} of {step!r}"
         problems.note(f"measurements.jsonl holds {len(untold)} windows that its journal does not tell of (one is {first}).")
+
+
+def _losses(part: Part, told: journal.JournalFacts) -> tuple[str, ...]:
+    """Where it fell off the bus, the second look included: one that the journal left away is the same loss."""
+    places = told.losses.get(part.gpu, ())
+    return (*places, "when it was looked at again") if part.health.lost and part.gpu not in told.away else places

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Iterator
 
 import polars as pl
 
 from burnin.outcome import Outcome
 from burnin.verdict.case import Case, Found, Where, finding
+from burnin.verdict.model import Finding, Part
+
+MOST_NAMED = 4
 
 
 def judge(case: Case) -> Iterator[Found]:
     """Findings on parts whose hardware said, or whose results show, that they are broken."""
     yield from _wrong_results(case)
+    yield from _lost(case)
     for part in case.evidence.parts:
         where, health = Where("gpu", part.key), part.health
-        if health.lost:
-            yield where, finding("GPU_LOST", Outcome.RETEST, "It fell off the bus during the run.", cause="unknown")
         if health.row_remap_failure:
             why = "The row-remap failure flag is set: a memory row could not be replaced."
             yield where, finding("ROW_REMAP_FAILURE", Outcome.RMA, why, cause="memory")
@@ -28,6 +32,35 @@ def judge(case: Case) -> Iterator[Found]:
         elif health.recovery_action is not None:
             why = f"The driver asks for the recovery action {health.recovery_action!r}: its numbers count only after it."
             yield where, finding("RESET_PENDING", Outcome.RETEST, why, cause="unknown")
+
+
+def _lost(case: Case) -> Iterator[Found]:
+    """Off the bus once is a suspect, again after it came back is the part; unless most of its node's GPUs do the same."""
+    nodes: dict[str, list[Part]] = defaultdict(list)
+    for part in case.evidence.parts:
+        nodes[part.node or part.key].append(part)
+    least, share = case.policy.count("node_least_gpus"), case.policy.limit("node_share")
+    for name, parts in sorted(nodes.items()):
+        lost = [part for part in parts if part.losses or part.health.lost]
+        together = len(lost) >= max(least, math.ceil(share * len(parts)))
+        if together:
+            why = f"{len(lost)} of its {len(parts)} GPUs fell off the bus."
+            yield Where("node", name), finding("GPUS_LOST_TOGETHER", Outcome.FAIL, why, cause="host")
+        for part in lost:
+            yield Where("gpu", part.key), _loss(case, part, together=together)
+
+
+def _loss(case: Case, part: Part, *, together: bool) -> Finding:
+    count, places = len(part.losses), "; ".join(part.losses[:MOST_NAMED])
+    if count < case.policy.count("losses"):
+        why = f"It fell off the bus during the run{f' ({places})' if places else ''}."
+        return finding("GPU_LOST", Outcome.RETEST, why, cause="unknown")
+    told = f"It fell off the bus {count} times ({places}) and came back between"
+    if together:
+        why = f"{told}; so did its neighbours: look at what they share (GPUS_LOST_TOGETHER)."
+        return finding("GPU_LOST", Outcome.RETEST, why, cause="host")
+    action = "Take nvidia-bug-report and the system event log, then open an RMA with this evidence."
+    return finding("GPU_LOST", Outcome.RMA, f"{told}: it does so again.", cause="unknown", action=action)
 
 
 def _wrong_results(case: Case) -> Iterator[Found]:

@@ -145,6 +145,44 @@ def test_a_gpu_that_falls_off_is_named_once_and_hides_no_other(tmp_path: Path) -
     assert [gpu["health"]["lost"] for gpu in after] == [True, False]
 
 
+def away(*spans: tuple[float, float], how: str = "gone") -> FakeBackend:
+    """GPU-a is not there in these spans of the clock."""
+
+    def tick(backend: FakeBackend) -> None:
+        lost = any(begin <= backend.clock_s < end for begin, end in spans)
+        (backend.gone if how == "gone" else backend.idle).update({"GPU-a"}) if lost else backend.gone.discard("GPU-a")
+        if not lost:
+            backend.idle.discard("GPU-a")
+
+    return FakeBackend(tick)
+
+
+def coming_and_going(out: Path) -> list[tuple[str, int, bool | None]]:
+    found = [event for event in read_journal(out / "journal.jsonl") if event["event"] in ("gpu_silent", "gpu_back")]
+    return [(event["event"], event["start"], event.get("answers")) for event in found]
+
+
+def test_a_gpu_that_comes_back_and_falls_off_again_is_named_each_time(tmp_path: Path) -> None:
+    run(tmp_path, away((5, 12), (24, 99)))
+
+    assert coming_and_going(tmp_path) == [("gpu_silent", 1, False), ("gpu_back", 1, None), ("gpu_silent", 2, False)]
+
+
+def test_a_gpu_whose_sensors_answer_is_silent_and_has_not_fallen_off(tmp_path: Path) -> None:
+    run(tmp_path, away((5, 12), how="idle"))
+
+    assert coming_and_going(tmp_path)[0] == ("gpu_silent", 1, True)
+
+
+def test_a_gpu_that_stayed_away_is_not_named_again_by_the_next_attempt(tmp_path: Path) -> None:
+    backend = away((5, 99))
+    assert not run(tmp_path, backend, stop=lambda: "SIGTERM" if backend.clock_s >= 18 else None)
+
+    assert run(tmp_path, away((0, 9), (15, 99)), attempt=2)
+
+    assert coming_and_going(tmp_path) == [("gpu_silent", 1, False), ("gpu_back", 2, None), ("gpu_silent", 1, False)]
+
+
 def test_a_wrong_result_in_the_warm_up_is_not_forgotten(tmp_path: Path) -> None:
     def tick(backend: FakeBackend) -> None:
         if backend.clock_s == 4:

@@ -45,6 +45,7 @@ class Gpu:
     serial: str | None = None
     max_operating_c: float | None = None
     health: Health = SOUND
+    losses: tuple[str, ...] = ()
     uuid: str | None = None
     has_sensors: bool = True
     temps: Mapping[str, float | None] = field(default_factory=dict)  # test -> temperature, where it is not temp_c
@@ -58,7 +59,7 @@ class Gpu:
         return self.uuid or f"GPU-{self.node}-{self.slot}"
 
     def part(self) -> Part:
-        same = ("serial", "node", "slot", "rack", "sku", "kin", "fingerprint", "max_operating_c", "health", "has_sensors")
+        same = ("serial", "node", "slot", "rack", "sku", "kin", "fingerprint", "max_operating_c", "health", "has_sensors", "losses")
         return Part(key=self.key, gpu=self.name, **{name: getattr(self, name) for name in same})
 
     def rows(self, better: str) -> Iterable[dict[str, Any]]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from burnin.verdict.model import Health
 from unit.verdict.fleets import SOUND, TEST, but, fleet, judged
 from unit.verdict.folders import Json, Node, everywhere, folder, gpu_codes, node_codes, preflight, verdicts
 
@@ -75,6 +76,12 @@ def test_a_flag_that_a_kind_of_gpu_does_not_have_is_missing_from_nobody(flag: st
     assert everywhere(change).document()["summary"]["PASS"] == 32
 
 
+def test_a_flag_that_few_of_a_kind_tell_is_missing_from_nobody() -> None:
+    found = judged(but(fleet(health=Health(lost=False)), {("n0", slot): {"health": SOUND} for slot in range(8)}))
+
+    assert found.counts() == {"PASS": 32}
+
+
 def unread(*names: str, windows: int = 100, gpu: int = 0) -> Callable[[Node], None]:
     """So many windows of one GPU without these readings."""
 
@@ -126,7 +133,7 @@ def test_a_cool_test_does_not_stand_in_for_the_hot_one() -> None:
 
 def test_a_host_processor_has_none_of_these_sensors() -> None:
     """Backend cpu: it is judged by what it can show."""
-    silent = {"temp_c": None, "power_w": None, "sm_clock_mhz": None, "thermal": (None,), "has_sensors": False, "health": SOUND.__class__()}
+    silent = {"temp_c": None, "power_w": None, "sm_clock_mhz": None, "thermal": (None,), "has_sensors": False, "health": Health()}
 
     assert judged(but(fleet(), {("n0", 3): silent})).gpu("n0", 3) == "PASS"
 
