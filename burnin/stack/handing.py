@@ -40,17 +40,17 @@ def place(system: Mapping[str, Any]) -> dict[str, str]:
 
 
 def problems(stack: object, system: Mapping[str, Any], sku: str, today: date) -> list[str]:
-    """Why this node cannot be given this stack, a sentence each; [] when it can."""
+    """Why this node cannot be given this stack, one thing each; [] when it can."""
     if stack is None:
-        return ["There is no burnin_stack; expected the site's pinned versions (inventory/example/group_vars/all/stack.yml shows one)."]
+        return ["There is no burnin_stack; expected the site's pinned versions (inventory/example/group_vars/all/stack.yml shows one)"]
     where = place(system)
-    found = [f"{where['problem'].rstrip('.')}."] if where["problem"] else []
-    found += check_plain(stack, today, [sku] if sku else ())["error_text"]
-    if not found:
-        try:
+    found = [where["problem"].rstrip(".")] if where["problem"] else []
+    try:
+        found += check_plain(stack, today, [sku] if sku else ())["error_text"]
+        if not found:
             resolve_plain(stack, where["distro"], where["arch"], sku)
-        except StackError as problem:  # these GPUs do not come with that architecture
-            found.append(f"{problem}.")
+    except StackError as problem:  # a SKU that nobody knows, or that does not come with that architecture
+        found.append(str(problem))
     return found
 
 

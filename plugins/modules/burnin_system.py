@@ -9,6 +9,11 @@ short_description: What must be known of a node before the stack is resolved for
 description:
   - Distribution, architecture, running and installed kernels, the kernel that boots next, Secure Boot, what dkms has built. Reads only.
   - In place of C(setup), whose smallest subset knows neither of the last three, and takes four times as long.
+options:
+  root:
+    description: Where the node is looked at; another folder than / is for tests.
+    type: path
+    default: /
 author: [burnin]
 """
 
@@ -82,9 +87,9 @@ def read(root: Path = Path("/")) -> dict:
 
 def main() -> None:
     """What Ansible runs."""
-    module = AnsibleModule(argument_spec={}, supports_check_mode=True)
+    module = AnsibleModule(argument_spec={"root": {"type": "path", "default": "/"}}, supports_check_mode=True)
     try:
-        module.exit_json(changed=False, burnin=read())
+        module.exit_json(changed=False, burnin=read(Path(module.params["root"])))
     except loader.Trouble as trouble:
         module.fail_json(msg=str(trouble), burnin={"code": "BOOT_DEFAULT"})
 

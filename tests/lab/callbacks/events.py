@@ -1,4 +1,7 @@
-"""Callback: one JSON line per playbook, with its recap and the tasks that changed or failed; molecule's verifiers judge by it."""
+"""Callback: one JSON line per playbook, with its recap, the tasks that changed or failed and what was on the nodes' disks when it ended.
+
+Molecule's verifiers judge by it.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ import os
 from pathlib import Path
 
 from ansible.plugins.callback import CallbackBase
+
+from lab import nodes, verify
 
 DOCUMENTATION = """
 name: events
@@ -49,6 +54,8 @@ class CallbackModule(CallbackBase):
     def v2_playbook_on_stats(self, stats) -> None:
         hosts = {name: stats.summarize(name) for name in sorted(stats.processed)}
         line = {"playbook": self._playbook, "check": self._check, "hosts": hosts, "changed": self._changed, "failed": self._failed}
+        lab = nodes.find(verify.lab_name())
+        line["disk"] = {node.name: verify.disk(node) for node in lab.nodes} if lab else {}
         with Path(os.environ["BURNIN_LAB_EVENTS"]).open("a", encoding="utf-8") as file:
             file.write(json.dumps(line, sort_keys=True) + "\n")
 

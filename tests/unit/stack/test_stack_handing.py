@@ -68,6 +68,7 @@ def test_a_stack_that_is_not_there_or_does_not_fit_is_a_problem_and_a_good_one_i
     assert "There is no burnin_stack" in handing.problems(None, SYSTEM, "", DAY)[0]
     assert "open" in handing.problems(STACK, SYSTEM, "V100-SXM2-16GB", DAY)[0]
     assert "does not come with" in handing.problems(STACK, SYSTEM, "GH200", DAY)[0]
+    assert "did you mean 'H100-SXM5-80GB'" in handing.problems(STACK, SYSTEM, "H100-SMX5", DAY)[0]
     assert handing.problems(STACK, SYSTEM, "H100-SXM5-80GB", DAY) == []
 
 
