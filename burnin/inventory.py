@@ -19,6 +19,8 @@ SITE_VARIABLES: dict[str, str] = {
     "burnin_expected_gpus": "GPUs in the node, where it differs from the SKU's usual number.",
     "burnin_stack": "The pinned stack: driver, CUDA, NCCL, OFED, DCGM, kernel. docs/stack.md says what it holds.",
     "burnin_drift_accept": "Codes of drifts that the site lives with, each alone or with why, who and until. docs/drift.md shows both.",
+    "burnin_serial": 'Nodes that are provisioned at once, as Ansible\'s serial: a number, "25%", or a list of them. Left out: all.',
+    "burnin_max_fail_percentage": "Provisioning begins no further nodes once more than this share of a batch has failed. Left out: one failure stops no other node.",
     "burnin_demo_root": "The demo's folder.",
     "burnin_demo_gpus": "The demo's GPUs per node.",
     "burnin_demo_seed": "The demo's seed.",
