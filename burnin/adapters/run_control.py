@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +54,12 @@ def newest(lines: list[Line], stage: str) -> dict[str, str]:
 def journal_of(folder: Path, node_folder: str) -> Path:
     """Where a node's journal lies when it was collected."""
     return folder / "nodes" / node_folder / "journal.jsonl"
+
+
+def begun(folder: Path, folders: Mapping[str, str]) -> set[str]:
+    """The nodes (name -> folder) on which the run is known to have begun: a start went well, or something was collected."""
+    started = {line.node for line in read_ledger(folder) if (line.stage, line.state) == ("start", "ok")}
+    return {node for node, name in folders.items() if node in started or journal_of(folder, name).is_file()}
 
 
 def holds_all(folder: Path, node_folder: str) -> bool:

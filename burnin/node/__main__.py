@@ -135,6 +135,8 @@ def _parser() -> argparse.ArgumentParser:
         verb.add_argument("--backend", choices=NAMES, default="nvml")
         verb.add_argument("--supervisor", choices=("systemd", "process"), default="systemd")
         verb.add_argument("--unit", default="burnin", help="name of the transient systemd unit")
+        if name == "start":
+            verb.add_argument("--begun", action="store_true", help="it has begun here before: only continue it, never begin anew")
     return parser
 
 
@@ -162,7 +164,7 @@ def _tell(args: argparse.Namespace) -> Dict[str, Any]:
         return reach(args.urls, args.seconds)
     run = Path(args.run_dir).resolve()
     if args.verb == "start":
-        return start(run, args.backend, args.supervisor, args.unit)
+        return start(run, args.backend, args.supervisor, args.unit, args.begun)
     if args.verb == "stop":
         return stop(run, args.unit)
     return pack(run, args.backend) if args.verb == "pack" else status(run)

@@ -65,8 +65,11 @@ def status(run: Path) -> Dict[str, Any]:
     return told
 
 
-def start(run: Path, backend: str, supervisor: str, unit: str) -> Dict[str, Any]:
-    """Begin or continue the run in the background. `supervisor`: systemd or process. Returns status and `changed`."""
+def start(run: Path, backend: str, supervisor: str, unit: str, begun: bool = False) -> Dict[str, Any]:
+    """Begin or continue the run in the background. `supervisor`: systemd or process. Returns status and `changed`.
+
+    `begun`: it is known to have begun here. Then it is only continued: where its evidence is gone the answer is absent, and nothing runs.
+    """
     plan, evidence = read_plan(run / "plan.json"), run / "evidence"
     if not (run / PROGRAM).is_file():
         raise SuperviseProblem(f"{run / PROGRAM} does not exist; copy the node program there first")
@@ -78,7 +81,7 @@ def start(run: Path, backend: str, supervisor: str, unit: str) -> Dict[str, Any]
         raise SuperviseProblem(f"another start or stop has been at work on {run} for {TURN_PATIENCE_S:g} s; see what hangs on this node")
     with turn:
         before = status(run)
-        if before["state"] in ("running", "finished"):
+        if before["state"] in ("running", "finished") or (begun and before["state"] == "absent"):
             return {**before, "changed": False}
         evidence.mkdir(parents=True, exist_ok=True)
         return {**_begin(run, _command(run, backend), supervisor, unit, plan.planned_s), "changed": True}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from burnin.adapters.ansible import Event, HostState, PlayResult
 from burnin.adapters.cancel import Cancel
 from burnin.adapters.clock import monotonic_s
-from burnin.adapters.run_control import holds_all, newest, read_ledger, stop_word
+from burnin.adapters.run_control import begun, holds_all, newest, read_ledger, stop_word
 from burnin.adapters.run_files import locked, read_run_json
 from burnin.errors import UsageError
 from burnin.node.plan import check_plan
@@ -26,6 +26,8 @@ POLL_TIMEOUT_S = 120.0
 GIVE_UP, GIVE_UP_AFTER_S = "burnin_run_give_up_s", 900.0  # the role's variable and its default, told in its defaults/main.yml
 OVERTIME_FACTOR, OVERTIME_S = 1.5, 900.0
 NOT_IN_INVENTORY = "no longer in the inventory, so it was not tried; a load may still run there"
+EVIDENCE_GONE = "the run had begun on this node and its evidence is gone from it (emptied, installed anew, another disk)"
+AGAIN = "It cannot be continued: burn the node in again with `burnin run -i INVENTORY"
 DONE = ("finished", "stopped", "died", "failed", "absent")
 
 
@@ -95,16 +97,17 @@ def burn_in(
         nodes = _reachable_by_name(driver, run, hosts, show, loads)
         ready = _ready(driver, nodes, show, preflight=preflight)
         _heed(folder, asked, cancel)
-        started = _start(driver, ready, show, plan.planned_s, loads) if ready and not cancel() else []
+        started = _start(driver, run, ready, show, plan.planned_s, loads) if ready and not cancel() else []
         if started and not target.check:
             _heed(folder, asked, cancel)
             interval_s = interval_s or poll_interval_s(plan.planned_s)
-            _poll(driver, started, show, cancel, interval_s, plan.planned_s, give_up_s, loads)
-            if cancel():
+            watched = Watched(dict.fromkeys(started, "started"), dict.fromkeys(started, monotonic_s()), give_up_s)
+            _poll(driver, watched, show, cancel, interval_s, plan.planned_s, loads)
+            started = _with_evidence(driver, run, started, watched.state, show)
+            if cancel() and started:
                 show.say(f"Stopping the load on {count(len(started), 'node')} ({cancel.reason}).")
                 _stop_and_tell(driver, started, show, loads)
-            show.stage("Collect the evidence")
-            driver.note_all("collect", driver.play("burnin_collect.yml", started, stage="collect", timeout_s=PLAY_TIMEOUT_S, deaf=True))
+            _collect(driver, started, show)
         if target.check:
             return {}
         return conclude(folder, show, reference)
@@ -112,7 +115,7 @@ def burn_in(
 
 def _reachable_by_name(driver: Driver, run: dict[str, Any], hosts: Collection[str] | None, show: Show, loads: Loads) -> list[str]:
     """The run's nodes that are still in the inventory. Of the others a person is told, and the verdict."""
-    folders = {str(node["node"]): str(node["folder"]) for node in run["inventory"]["nodes"]}
+    folders = _folders(run)
     gone = sorted(set(folders) - set(hosts)) if hosts is not None else []
     # A node whose whole run is here has nothing left to do: it may go.
     if owing := [node for node in gone if not holds_all(driver.folder, folders[node])]:
@@ -121,6 +124,22 @@ def _reachable_by_name(driver: Driver, run: dict[str, Any], hosts: Collection[st
             driver.note("resume", node, "missing", NOT_IN_INVENTORY)
         show.say(f"{few(owing)}: {NOT_IN_INVENTORY}. Put them back and call `burnin resume {driver.folder}` again, or end it on the node.")
     return [node for node in folders if node not in gone]
+
+
+def _with_evidence(driver: Driver, run: dict[str, Any], nodes: list[str], states: Mapping[str, str], show: Show) -> list[str]:
+    """Those of these nodes that have not lost what they had. A run that began anew would be another run: that is for a person to decide."""
+    folders = _folders(run)
+    emptied = [node for node in nodes if states.get(node) == "absent"]
+    owing = [node for node in emptied if not holds_all(driver.folder, folders[node])]
+    for node in owing:
+        driver.note("start", node, "failed", f"{EVIDENCE_GONE}; what was collected before stays. {AGAIN} --limit {node}`")
+        show.say(f"{node}: {EVIDENCE_GONE}; nothing is started there.")
+    stop(driver, owing)  # files that are gone end no process: a unit of it may still be loading the GPUs
+    return [node for node in nodes if node not in emptied]
+
+
+def _folders(run: dict[str, Any]) -> dict[str, str]:
+    return {str(node["node"]): str(node["folder"]) for node in run["inventory"]["nodes"]}
 
 
 def _heed(folder: Path, asked: str, cancel: Cancel) -> None:
@@ -165,27 +184,32 @@ def _preflight(driver: Driver, nodes: list[str], show: Show) -> list[str]:
     return sorted(node for node, state in states.items() if state is HostState.OK)
 
 
-def _start(driver: Driver, nodes: list[str], show: Show, planned_s: float, loads: Loads) -> list[str]:
+def _start(driver: Driver, run: dict[str, Any], nodes: list[str], show: Show, planned_s: float, loads: Loads) -> list[str]:
     """Begin or continue; returns the nodes on which it may be running (a cancelled play may have started some)."""
     show.stage(f"Start on {count(len(nodes), 'node')}: {duration(planned_s)} planned")
     if not driver.target.check:
         loads.begun(nodes)
-    result = driver.play("burnin_start.yml", nodes, stage="start", timeout_s=PLAY_TIMEOUT_S)
+    known = sorted(begun(driver.folder, _folders(run)) & set(nodes))
+    result = driver.play("burnin_start.yml", nodes, stage="start", timeout_s=PLAY_TIMEOUT_S, burnin_run_begun=known)
     # A node that says that it could not start has nothing running: that is what its program promises.
     loads.ended(node for node, host in result.hosts.items() if host.state is HostState.FAILED)
     states = driver.note_all("start", result)
     if result.status != "finished":
         return nodes
-    return sorted(node for node, state in states.items() if state is HostState.OK)
+    answers = {node: parse(host.data).state for node, host in result.hosts.items()}
+    loads.ended(node for node, answer in answers.items() if answer == "absent")
+    return _with_evidence(driver, run, sorted(node for node, state in states.items() if state is HostState.OK), answers, show)
 
 
-def _poll(
-    driver: Driver, nodes: list[str], show: Show, cancel: Cancel, interval_s: float, planned_s: float, give_up_s: float, loads: Loads
-) -> None:
+def _collect(driver: Driver, nodes: list[str], show: Show) -> None:
+    if nodes:
+        show.stage("Collect the evidence")
+        driver.note_all("collect", driver.play("burnin_collect.yml", nodes, stage="collect", timeout_s=PLAY_TIMEOUT_S, deaf=True))
+
+
+def _poll(driver: Driver, watched: Watched, show: Show, cancel: Cancel, interval_s: float, planned_s: float, loads: Loads) -> None:
     show.stage("Burn in")
-    begun = monotonic_s()
-    watched = Watched(dict.fromkeys(nodes, "started"), dict.fromkeys(nodes, begun), give_up_s)
-    deadline = begun + planned_s * OVERTIME_FACTOR + OVERTIME_S
+    deadline = monotonic_s() + planned_s * OVERTIME_FACTOR + OVERTIME_S
     while (waiting := watched.waiting()) and not cancel():
         looked = monotonic_s()
         result = driver.play("burnin_poll.yml", waiting, stage="poll", timeout_s=POLL_TIMEOUT_S)

@@ -34,6 +34,10 @@ options:
     description: The name of the transient systemd unit.
     type: str
     default: burnin
+  begun:
+    description: It is known to have begun on this node; C(action=start) then only continues it, and answers absent where its evidence is gone.
+    type: bool
+    default: false
   plan:
     description: The plan, for C(action=start).
     type: dict
@@ -120,6 +124,7 @@ def act(module):
         return False, identify(module)
     arguments = [p["action"], "--run-dir", p["run_dir"], "--backend", p["backend"], "--supervisor", p["supervisor"], "--unit", p["unit"]]
     if p["action"] == "start":
+        arguments += ["--begun"] if p["begun"] else []
         os.chmod(p["run_dir"], 0o700)
         for name in ("plan", "options"):
             path = os.path.join(p["run_dir"], name + ".json")
@@ -145,9 +150,11 @@ def end_unit(module):
 def would_change(module):
     """Whether a start or stop has something to do: a run that is complete is not begun again, one that is not running is not stopped."""
     if not os.path.exists(os.path.join(module.params["run_dir"], PROGRAM)):
-        return module.params["action"] == "start" or end_unit(module)
+        return not module.params["begun"] if module.params["action"] == "start" else end_unit(module)
     state = call(module, ["status", "--run-dir", module.params["run_dir"]]).get("state")
-    return state not in ("running", "finished") if module.params["action"] == "start" else state == "running"
+    if module.params["action"] == "stop":
+        return state == "running"
+    return state not in ("running", "finished") and not (module.params["begun"] and state == "absent")
 
 
 def main():
@@ -159,6 +166,7 @@ def main():
             "backend": {"type": "str", "default": "nvml", "choices": ["nvml", "sim", "cpu"]},
             "supervisor": {"type": "str", "default": "systemd", "choices": ["systemd", "process"]},
             "unit": {"type": "str", "default": "burnin"},
+            "begun": {"type": "bool", "default": False},
             "plan": {"type": "dict"},
             "options": {"type": "dict", "default": {}},
         },

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -173,6 +174,25 @@ def test_a_host_taken_out_of_the_inventory_is_told_of_and_keeps_nobody_else_from
         assert (rack.folder / "nodes" / name / "journal.jsonl").read_text(encoding="utf-8").splitlines()[-1].count('"run_ended"') == 1
     assert stopped.returncode == 11, stopped.stderr
     assert json.loads(stopped.stdout)["nodes"]["n2"]["state"] == "missing"
+
+
+def test_a_node_that_lost_its_evidence_is_not_begun_anew(rack: Rack) -> None:
+    controller = rack.run()
+    rack.await_windows()
+    os.killpg(controller.pid, signal.SIGINT)
+    controller.communicate(timeout=PATIENCE_S)
+    shutil.rmtree(rack.base / "rack" / "n2" / "var")
+
+    resumed = rack.call("resume", "--json")
+
+    assert resumed.returncode == 11, resumed.stderr
+    assert "n2: the run had begun on this node and its evidence is gone from it" in resumed.stderr
+    document = json.loads(resumed.stdout)
+    found = {node["node"]: {finding["code"]: finding["why"] for finding in node["findings"]} for node in document["nodes"]}
+    assert "evidence is gone" in found["n2"]["RUN_FAILED"]
+    assert verdicts(document)["n2"] == {"INCONCLUSIVE"}
+    assert not list((rack.base / "rack" / "n2").rglob("journal.jsonl")), "nothing ran there"
+    assert (rack.folder / "nodes/n2/journal.jsonl").is_file(), "what was collected stays"
 
 
 def test_stop_from_another_terminal(rack: Rack) -> None:

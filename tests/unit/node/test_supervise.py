@@ -218,6 +218,23 @@ def test_a_start_without_plan_or_program_touches_nothing(tmp_path: Path) -> None
     assert [path.name for path in tmp_path.iterdir()] == ["plan.json"]
 
 
+@pytest.mark.parametrize("left", [None, "", "evidence"], ids=["no folder", "no journal", "a journal"])
+def test_a_run_that_had_begun_here_is_continued_and_never_begun_anew(tmp_path: Path, left: str | None) -> None:
+    (tmp_path / "plan.json").write_text(json.dumps(PLAN))
+    (tmp_path / "burnin-node.pyz").write_text("raise SystemExit('it was started')")
+    if left is not None:
+        journal(tmp_path, *(["stopped"] if left else []))
+
+    if left:
+        with pytest.raises(SuperviseProblem, match="it was started"):
+            start(tmp_path, "sim", "process", "u", begun=True)
+    else:
+        told = start(tmp_path, "sim", "process", "u", begun=True)
+        assert (told["state"], told["changed"]) == ("absent", False)
+        with pytest.raises(SuperviseProblem, match="it was started"):
+            start(tmp_path, "sim", "process", "u")
+
+
 def test_a_program_that_dies_at_once_is_told_with_its_log(tmp_path: Path) -> None:
     (tmp_path / "plan.json").write_text(json.dumps(PLAN))
     (tmp_path / "burnin-node.pyz").write_text("raise SystemExit('no such luck')")

@@ -294,3 +294,42 @@ def test_a_stop_where_no_node_is_left_plays_on_nobody(run: Run) -> None:
 
     assert run.played == []
     assert {status.state for status in told.values()} == {"missing"}
+
+
+@pytest.mark.parametrize("known", ["the ledger says that it had started", "its evidence was collected"])
+def test_a_node_whose_evidence_is_gone_is_not_begun_anew(run: Run, known: str) -> None:
+    if known == "its evidence was collected":
+        run.whole("n2", complete=False)
+    else:
+        run.ledger(("start", "n2", "ok"))
+    run.answers["start"] = lambda host: ok(host, "absent" if host == "n2" else "running")
+
+    run.resume()
+
+    assert run.variables["start"]["burnin_run_begun"] == ["n2"]
+    assert run.played == [("start", NAMES), ("stop", ("n2",)), ("poll", ("n1", "n3")), ("collect", ("n1", "n3"))]
+    assert "its evidence is gone" in run.words("failed")["n2"]
+    assert "`burnin run -i INVENTORY --limit n2`" in run.words("failed")["n2"]
+    ledger = [json.loads(line) for line in (run.folder / "controller.jsonl").read_text().splitlines()]
+    assert read_run(RunFiles(run.document, ledger), default_policy()).nodes[1].trouble_code == "RUN_FAILED"
+
+
+def test_a_node_emptied_while_it_was_watched_is_told_and_not_collected(run: Run) -> None:
+    run.answers["poll"] = lambda host: ok(host, "absent" if host == "n2" else "finished")
+
+    run.go()
+
+    assert run.variables["start"]["burnin_run_begun"] == []
+    assert run.played[-1] == ("collect", ("n1", "n3"))
+    assert list(run.words("failed")) == ["n2"]
+
+
+def test_a_node_that_was_cleared_after_its_whole_run_was_collected_is_no_trouble(run: Run) -> None:
+    for name in NAMES:
+        run.whole(name)
+    run.answers["start"] = lambda host: ok(host, "absent")
+
+    run.resume()
+
+    assert [name for name, _ in run.played] == ["start"]
+    assert run.words("failed") == {}
