@@ -48,6 +48,7 @@ CODES: dict[str, Code] = {
     "EXPECTATION_MISSING": Code("node", "Set burnin_sku (or burnin_expected_gpus): without it, a missing GPU cannot be seen."),
     "NODE_SLOW": Code("node", "Look for what its GPUs share: power supply, inlet air, CPU governor, PCIe, BIOS. Mend it and run again."),
     "NODE_HOT": Code("node", "Its GPUs throttle on heat together: check fans, baffles, inlet air and blanking panels."),
+    "POWER_LIMIT_LOW": Code("node", "Set the power limit of these GPUs to their default (nvidia-smi -pl) on every boot, then run again."),
     "GPUS_LOST_TOGETHER": Code("node", "Look for what they share: power supply, PCIe switch, riser, baseboard. Power-cycle the node and run again."),
     "NODE_REBOOTED": Code("node", "It went down under load: look at BMC event log, power supplies and kernel log, then run again."),
     "PLAN_ENDED_EARLY": Code("node", "Resume the run (burnin resume) or start it again; what is missing is no pass."),

@@ -63,7 +63,10 @@ def _part(node: NodeFacts, name: str, gpu: Mapping[str, Any], again: Mapping[str
         position=node.position,
         pci=text(gpu.get("pci"), 40) or None,
         sku=node.sku,
-        kin=_kin(gpu),
+        kin=_kin(gpu, _limit(gpu)),
+        model=_kin(gpu, None),
+        power_limit_w=min((limit for limit in map(_limit, (gpu, mapping(later))) if limit is not None), default=None),
+        power_limit_default_w=reading(gpu.get("power_limit_default_w"), "power_w"),
         fingerprint=fingerprint.replace("/", "-"),
         max_operating_c=reading(gpu.get("max_operating_c"), "temp_c"),
         has_sensors=gpu.get("kind") != "cpu",
@@ -72,9 +75,12 @@ def _part(node: NodeFacts, name: str, gpu: Mapping[str, Any], again: Mapping[str
     )
 
 
-def _kin(gpu: Mapping[str, Any]) -> str:
+def _limit(gpu: Mapping[str, Any]) -> float | None:
+    return reading(gpu.get("power_limit_w"), "power_w")
+
+
+def _kin(gpu: Mapping[str, Any], power: float | None) -> str:
     """What must be equal for two GPUs to be compared (B37). Pieces hold no slash, so no two kinds share a name."""
-    power = reading(gpu.get("power_limit_w"), "power_w")
     pieces = (
         text(gpu.get("device_id"), 40) or "device?",
         text(gpu.get("form_factor"), 40) or "form?",

@@ -62,6 +62,9 @@ class Part:
     fingerprint: str = ""
     max_operating_c: float | None = None  # as the device says; the SKU's stands in (rules.heat.margin_c)
     has_sensors: bool = True  # False: a host's processor, which tells neither health nor heat
+    model: str = ""  # `kin` without what a person can set: the power limit
+    power_limit_w: float | None = None  # the lowest at any look
+    power_limit_default_w: float | None = None
     health: Health = Health()
     losses: tuple[str, ...] = ()  # where it fell off the bus, in words: once for each start in which it did
     duplicate_on: tuple[str, ...] = ()  # where else its UUID or serial was seen, itself included

@@ -46,6 +46,9 @@ class Gpu:
     max_operating_c: float | None = None
     health: Health = SOUND
     losses: tuple[str, ...] = ()
+    model: str = "h100"
+    power_limit_w: float | None = None
+    power_limit_default_w: float | None = None
     uuid: str | None = None
     has_sensors: bool = True
     temps: Mapping[str, float | None] = field(default_factory=dict)  # test -> temperature, where it is not temp_c
@@ -59,7 +62,10 @@ class Gpu:
         return self.uuid or f"GPU-{self.node}-{self.slot}"
 
     def part(self) -> Part:
-        same = ("serial", "node", "slot", "rack", "sku", "kin", "fingerprint", "max_operating_c", "health", "has_sensors", "losses")
+        same = (
+            "serial", "node", "slot", "rack", "sku", "kin", "fingerprint", "max_operating_c", "health", "has_sensors", "losses", "model",
+            "power_limit_w", "power_limit_default_w",
+        )  # fmt: skip
         return Part(key=self.key, gpu=self.name, **{name: getattr(self, name) for name in same})
 
     def rows(self, better: str) -> Iterable[dict[str, Any]]:
