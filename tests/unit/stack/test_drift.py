@@ -94,7 +94,8 @@ PLANTED: dict[str, tuple[Change, str, str]] = {
         "DRIVER_NOT_LOADED MIXED_VERSIONS", "libnvidia-ml1 580.150.02-1"),
     "a library upgraded alone, old module still loaded": (
         lambda node: (node.move("libnvidia-ml1", f"{OTHER}-1"), _library("libnvidia-ml", OTHER)(node)), "DRIVER_REBOOT_NEEDED MIXED_VERSIONS", OTHER),
-    "libcuda upgraded alone": (lambda node: node.move("libcuda1", f"{OTHER}-1"), "LIBRARY_NOT_PACKAGE MIXED_VERSIONS", "libcuda1 580.150.02-1"),
+    "libcuda upgraded alone": (
+        lambda node: (node.move("libcuda1", f"{OTHER}-1"), _library("libcuda", OTHER)(node)), "MIXED_VERSIONS", "libcuda1 580.150.02-1"),
     "a fabric manager of another version": (
         lambda node: node.move("nvidia-fabricmanager", "580.95.05-1"), "FABRIC_MANAGER_VERSION", "nvidia-fabricmanager 580.95.05-1"),
     "a fabric manager that is stopped": (
