@@ -255,7 +255,7 @@ def branch(tree: FakeRoot, number: int, gpu: str, nic: tuple[str, str], gen: int
 
 def hgx_h100() -> FakeRoot:
     """8 H100 SXM5, 8 ConnectX-7, 8 drives, 4 NVSwitches, and a two-port card for storage that is nobody's HCA."""
-    tree = machine(FakeRoot("hgx-h100"), "PowerEdge XE9680", 2 * 1024 * 1024 - 16 * 1024)
+    tree = machine(FakeRoot("hgx-h100"), "PowerEdge XE9680", 2 * 1024 * 1024 * 98 // 100)
     for number in range(8):
         branch(tree, number, "2330", ("1021", IB_CLASS), 5)
     for number in range(4):
@@ -282,7 +282,7 @@ def storage(tree: FakeRoot) -> None:
 
 def hgx_b200() -> FakeRoot:
     """8 B200, 8 ConnectX-7, 8 drives; its NVSwitches stand behind four bridges that look like InfiniBand adapters."""
-    tree = machine(FakeRoot("hgx-b200"), "PowerEdge XE9780", 2 * 1024 * 1024 - 16 * 1024)
+    tree = machine(FakeRoot("hgx-b200"), "PowerEdge XE9780", 2 * 1024 * 1024 * 98 // 100)
     for number in range(8):
         branch(tree, number, "2901", ("1021", IB_CLASS), 5)
     for number in range(4):
@@ -297,7 +297,7 @@ def hgx_b200() -> FakeRoot:
 
 def pcie_l40s() -> FakeRoot:
     """8 L40S on Gen4 switches, one two-port Ethernet card, 8 drives, no NVSwitch."""
-    tree = machine(FakeRoot("pcie-l40s"), "SYS-421GE-TNRT", 1024 * 1024 - 16 * 1024)
+    tree = machine(FakeRoot("pcie-l40s"), "SYS-421GE-TNRT", 1024 * 1024 * 98 // 100)
     for number in range(8):
         branch(tree, number, "26b9", ("1021", IB_CLASS), 4)
         tree.remove(tree.hcas[-1].address)
@@ -352,6 +352,10 @@ def _slow(tree: FakeRoot, device: Device) -> None:
     _port(tree, device).gen = 3
 
 
+def _switch_narrow(tree: FakeRoot, place: int) -> None:
+    tree.devices[_port(tree, _gpu(tree, place)).above].width = 8
+
+
 def _port_limit(tree: FakeRoot, device: Device) -> None:
     _port(tree, device).most_gen = 4
     _port(tree, device).gen = device.gen = 4
@@ -404,6 +408,7 @@ FAULTS: dict[str, Callable[[FakeRoot, int], None]] = {
     "gpu_narrow": lambda tree, place: _narrow(tree, _gpu(tree, place)),
     "gpu_slow_link": lambda tree, place: _slow(tree, _gpu(tree, place)),
     "gpu_behind_gen4": lambda tree, place: _port_limit(tree, _gpu(tree, place)),
+    "switch_narrow": _switch_narrow,
     "gpu_unbound": lambda tree, place: setattr(_gpu(tree, place), "driver", ""),
     "gpu_busy": _process,
     "nic_missing": lambda tree, place: tree.remove(_nic(tree, place).address),
@@ -416,7 +421,7 @@ FAULTS: dict[str, Callable[[FakeRoot, int], None]] = {
     "nic_elsewhere": _moved,
     "nvme_missing": lambda tree, place: tree.remove(tree.drives[f"nvme{place}"]),
     "nvswitch_missing": lambda tree, place: tree.remove(f"0000:{0x83 + place:02x}:00.0"),
-    "memory_short": _file("/proc/meminfo", f"MemTotal: {(2 * 1024 - 64) * 1024 * 1024} kB\n"),
+    "memory_short": _file("/proc/meminfo", f"MemTotal: {(2 * 1024 - 64) * 1024 * 1024 * 98 // 100} kB\n"),
     "secure_boot": _file("/sys/firmware/efi/efivars/" + SECURE_BOOT, b"\x06\x00\x00\x00\x01"),
     "iommu_translates": _iommu,
     "acs_redirects": _acs,

@@ -105,6 +105,7 @@ def placed(reader: Reader, device: Device) -> Dict[str, Any]:
         "port_address": device.port,
         **link(reader, device.port, "port_"),
         "switch": device.switch,
+        **link(reader, device.switch, "switch_"),
     }
 
 
