@@ -14,6 +14,7 @@ import yaml
 from burnin.cli import app
 from burnin.inventory import SITE_VARIABLES
 from burnin.node.catalog import TESTS
+from burnin.stack.drift import codes as drift
 from burnin.verdict.codes import CODES
 from burnin.verdict.policy import default_policy
 
@@ -80,7 +81,18 @@ def limits() -> list[str]:
 def codes() -> list[str]:
     """Every finding code with its action and runbook."""
     rows = [(f"[{name}](runbooks/{name}.md)", code.of, code.action) for name, code in CODES.items()]
-    return ["## Finding codes", "", *table(("code", "of", "what to do"), rows)]
+    drifts = [(f"[{name}](runbooks/{name}.md)", code.of, code.outcome.value, code.action) for name, code in drift.CODES.items()]
+    head = "Compared with the stack file by `burnin drift` and, before a burn-in, by preflight: see [drift](drift.md)."
+    return [
+        "## Finding codes",
+        "",
+        *table(("code", "of", "what to do"), rows),
+        "## Codes of a drift",
+        "",
+        head,
+        "",
+        *table(("code", "of", "outcome", "what to do"), drifts),
+    ]
 
 
 def tests() -> list[str]:

@@ -347,6 +347,14 @@ def test_nothing_read_is_no_pass(host: dict[str, Any]) -> None:
     assert not check_plain(resolution(), host, None, date(2026, 12, 1))["ok"]
 
 
+def test_a_document_of_another_schema_is_not_believed() -> None:
+    node = Node()
+    node["libnvidia-ml1"]["held"] = False
+    node.host["schema"] = "burnin.host/2"
+
+    assert codes(node) == ["DRIFT_UNREAD"]
+
+
 def test_the_reason_for_what_was_not_read_is_told() -> None:
     node = Node()
     _soft(packages=None)(node)
