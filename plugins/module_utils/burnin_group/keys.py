@@ -14,7 +14,9 @@ from typing import Any, List, Mapping
 from ansible.module_utils.burnin_group.model import Refusal
 
 FETCH_S, MOST_BYTES = 30, 1_000_000
-ARMOR = re.compile(rb"-----BEGIN PGP PUBLIC KEY BLOCK-----\r?\n(?:[^\r\n]+: [^\r\n]*\r?\n)*\r?\n?(.*?)\r?\n?(?:=[A-Za-z0-9+/]{4}\r?\n)?-----END", re.DOTALL)
+ARMOR = re.compile(
+    rb"-----BEGIN PGP PUBLIC KEY BLOCK-----\r?\n(?:[^\r\n]+: [^\r\n]*\r?\n)*\r?\n?(.*?)\r?\n?(?:=[A-Za-z0-9+/]{4}\r?\n)?-----END", re.DOTALL
+)
 PUBLIC_KEY = 6
 
 
@@ -42,7 +44,9 @@ def _fetch(url: str) -> bytes:
         with urllib.request.urlopen(url, timeout=FETCH_S) as answer:  # noqa: S310  (the scheme was checked when the stack was read)
             content: bytes = answer.read(MOST_BYTES + 1)
     except (OSError, ValueError) as error:
-        raise Refusal("MIRROR_DOWN", "the key %s could not be fetched (%s): is the mirror up, and is key_url right?" % (url, error)) from error
+        raise Refusal(
+            "MIRROR_DOWN", "the key %s could not be fetched (%s): is the mirror up, and is key_url right?" % (url, error)
+        ) from error
     if len(content) > MOST_BYTES:
         raise Refusal("KEY_WRONG", "%s is over %d bytes: that is no key" % (url, MOST_BYTES))
     return content

@@ -87,7 +87,9 @@ def group_of(told: Mapping[str, Any]) -> Group:
             },
         )
     except (KeyError, TypeError, AttributeError) as error:
-        raise Refusal("BAD_GROUP", "group: found %.200r; expected a group of `burnin stack packages --json` (%r)" % (told, error)) from error
+        raise Refusal(
+            "BAD_GROUP", "group: found %.200r; expected a group of `burnin stack packages --json` (%r)" % (told, error)
+        ) from error
 
 
 @dataclass

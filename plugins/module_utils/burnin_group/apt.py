@@ -1,0 +1,388 @@
+"""apt as a manager: every transaction is tried in a private copy of apt's configuration before the node's own is touched."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Sequence, Set
+
+from ansible.module_utils.burnin_group import node
+from ansible.module_utils.burnin_group.apt_sources import uris
+from ansible.module_utils.burnin_group.keys import key_of
+from ansible.module_utils.burnin_group.model import (
+    File,
+    Group,
+    Installed,
+    Plan,
+    Refusal,
+    any_match,
+    few,
+    fits,
+    of_version,
+    unmet,
+    unwanted,
+)  # fmt: skip
+
+UPDATE_S, SIMULATE_S, TRANSACTION_S = 600, 120, 3600  # a mirror that trickles; a driver's DKMS build in its scripts
+INSTALL = re.compile(r"^Inst (\S+)(?: \[(\S+)\])? \((\S+) ")
+REMOVE = re.compile(r"^(?:Remv|Purg) (\S+)(?: \[(\S+)\])?")
+KEY_TROUBLE = re.compile(
+    r"NO_PUBKEY|EXPKEYSIG|REVKEYSIG|BADSIG|ERRSIG|is not signed|no longer signed|signatures? (?:couldn't be verified|were invalid)|sqv|Signed-By"
+)
+MISSING = re.compile(
+    r"Version '.*' for '.*' was not found|Unable to locate package|has no installation candidate|Couldn't find any package"
+)
+QUERY = "${Package}\\t${Architecture}\\t${Version}\\t${db:Status-Want}\\t${db:Status-Status}\\t${Installed-Size}\\n"
+BLACKLIST = "/etc/apt/apt.conf.d/52burnin-%s"
+SPARE_KIB = 32 * 1024
+LOCKED_REMEDY = "wait for it (unattended-upgrades, another person's apt) or raise burnin_stack_lock_timeout_s; it is never killed"
+
+
+class Apt:
+    """apt and dpkg of one root. The root is what apt's own configuration says (APT_CONFIG may name another)."""
+
+    def __init__(self) -> None:
+        self.root = Path(self._config(("Dir", "d"))["Dir"] or "/")
+        self._sizes: Dict[str, int] = {}
+
+    def _config(self, *names: Any) -> Dict[str, str]:
+        words = [word for name, kind in names for word in ("V%d" % names.index((name, kind)), name + "/" + kind)]
+        done = node.run(["apt-config", "shell", *words])
+        if done.returncode:
+            raise Refusal("NO_MANAGER", "apt does not answer on this node: %s" % node.last_words(done))
+        told = dict(re.findall(r"^V(\d+)='(.*)'$", done.stdout, re.MULTILINE))
+        return {name: told.get(str(number), "") for number, (name, _kind) in enumerate(names)}
+
+    def at(self, path: str) -> Path:
+        return node.at(self.root, path)
+
+    def newer(self, one: str, other: str) -> bool:
+        return node.run(["dpkg", "--compare-versions", one, "gt", other]).returncode == 0
+
+    def installed(self) -> Dict[str, Installed]:
+        done = node.run(["dpkg-query", "--show", "--showformat", QUERY])
+        if done.returncode and "no packages found" not in done.stderr:
+            raise Refusal("DPKG_BROKEN", "dpkg's database cannot be read: %s" % node.last_words(done))
+        found: Dict[str, Installed] = {}
+        for line in done.stdout.splitlines():
+            name, arch, version, want, status, size = line.split("\t")
+            if status in ("not-installed", "config-files"):
+                continue
+            key = name if name not in found else "%s:%s" % (name, arch)
+            found[key] = Installed(name, version, want == "hold", status in ("installed", "triggers-pending", "triggers-awaited"))
+            self._sizes[key] = int(size or 0)
+        return found
+
+    # What we own
+
+    def files(self, group: Group, repositories: Sequence[Mapping[str, Any]]) -> List[File]:
+        found = []
+        for one in repositories:
+            found.append(File(str(one["key_path"]), key_of(one, self.at(str(one["key_path"]))), what="key"))
+            fields = {**one["deb822"], "Signed-By": str(self.at(str(one["key_path"])))}
+            lines = ["# Written by burnin, which owns this file.", *("%s: %s" % (name, value) for name, value in fields.items())]
+            if any("\n" in line for line in lines):
+                raise Refusal("BAD_GROUP", "repository %s: a field has a line break" % one["name"])
+            found.append(File(str(one["path"]), ("\n".join(lines) + "\n").encode(), what="source"))
+        found += [File(path, content.encode(), what="pin") for path, content in group.pins]
+        if group.blacklist:
+            listed = "".join('    "%s";\n' % pattern.replace("\\", "\\\\") for pattern in group.blacklist)
+            text = (
+                "// Written by burnin: unattended-upgrades leaves the pinned set %s alone.\nUnattended-Upgrade::Package-Blacklist {\n%s};\n"
+                % (group.name, listed)
+            )
+            found.append(File(BLACKLIST % group.name, text.encode(), what="blacklist"))
+        return found
+
+    def superseded(self, repositories: Sequence[Mapping[str, Any]]) -> List[str]:
+        own = {self.at(str(one["path"])) for one in repositories}
+        gone = {
+            path
+            for one in repositories
+            for pattern in one["supersedes"]
+            for path in self.at(str(pattern)).parent.glob(Path(str(pattern)).name)
+        } - own
+        ours = {str(one["url"]).rstrip("/"): str(one["path"]) for one in repositories}
+        for path in [self.at("/etc/apt/sources.list"), *sorted(self.at("/etc/apt/sources.list.d").glob("*"))]:
+            if path in own or path in gone or path.suffix not in (".list", ".sources"):
+                continue
+            same = [uri for uri in uris(path) if uri.rstrip("/") in ours]
+            if same:
+                raise Refusal(
+                    "SOURCE_CONFLICT",
+                    "%s names %s too, which %s owns: two entries of one place make apt refuse both (Signed-By). Remove it there; its other lines may stay"
+                    % (self._told(path), same[0], ours[same[0].rstrip("/")]),
+                )
+        return sorted(self._told(path) for path in gone)
+
+    def _told(self, path: Path) -> str:
+        return "/" + str(path.relative_to(self.root))
+
+    # What is to be done
+
+    def unmet(self, group: Group, installed: Mapping[str, Installed]) -> List[str]:
+        return unmet(group, installed)
+
+    def unheld(self, group: Group, installed: Mapping[str, Installed]) -> List[str]:
+        return sorted(name for name, one in installed.items() if not one.held and any_match(group.hold, one.name))
+
+    def plan(self, group: Group, files: Sequence[File], gone: Sequence[str], installed: Mapping[str, Installed]) -> Plan:
+        self._whole(group, installed)
+        with self._staged(files, gone) as place:
+            own = [file for file in files if file.what == "source"]
+            if own:
+                place.update([place.sources / Path(file.path).name for file in own])
+            words = self._words(group, installed)
+            plan = place.simulate(words)
+            if plan is None and not place.updated_all:
+                place.update_all()
+                plan = place.simulate(words)
+            if plan is None:
+                raise place.why_not(group)
+            self._complete(group, plan, installed)
+            plan.downgrade = sorted(name for name, (old, new) in plan.change.items() if self.newer(old, new))
+            place.measure(plan, self._sizes)
+        return plan
+
+    def _whole(self, group: Group, installed: Mapping[str, Installed]) -> None:
+        broken = sorted(name for name, one in installed.items() if not one.whole)
+        others = [name for name in broken if not group.ours(installed[name].name)]
+        if others:
+            raise Refusal(
+                "DPKG_BROKEN",
+                "dpkg left %s half-installed before we came; expected a whole set of packages. Run `dpkg --configure -a` and `apt-get -f install` on the node"
+                % few(others),
+            )
+
+    def _words(self, group: Group, installed: Mapping[str, Installed]) -> List[str]:
+        """For apt-get install: the specs, what must follow to the same version, and what must go (`name-`)."""
+        words = [spec for _name, _version, spec in group.packages]
+        for name, one in sorted(installed.items()):
+            if unwanted(group, one.name):
+                words.append(name + "-")
+            elif name not in group.names and any_match(group.same_version, one.name) and not of_version(one.version, group.version):
+                words.append(name)
+        return words
+
+    def _complete(self, group: Group, plan: Plan, installed: Mapping[str, Installed]) -> None:
+        """The plan must leave nothing behind. Raises Refusal MIXED_VERSIONS or VERSION_MISSING."""
+        after = {name: one.version for name, one in installed.items() if name not in plan.remove}
+        after.update(plan.install)
+        after.update({name: new for name, (_old, new) in plan.change.items()})
+        wrong = [name for name, version, _spec in group.packages if not fits(after.get(name, ""), version) or name not in after]
+        mixed = [
+            "%s (%s)" % (name, version)
+            for name, version in sorted(after.items())
+            if any_match(group.same_version, name) and not of_version(version, group.version)
+        ]
+        if wrong or mixed:
+            raise Refusal(
+                "MIXED_VERSIONS",
+                "after the transaction %s would not be at %s: the repository does not have all of it, or another pin is stronger (apt-cache policy)"
+                % (few([*wrong, *mixed]), group.version or "the version asked for"),
+            )
+
+    @contextmanager
+    def _staged(self, files: Sequence[File], gone: Sequence[str]) -> "Iterator[Place]":
+        top = Path(tempfile.mkdtemp(prefix="burnin-apt-"))
+        try:
+            yield Place(self, top, files, gone)
+        finally:
+            shutil.rmtree(str(top), ignore_errors=True)
+
+    # What is done
+
+    def wait(self, timeout_s: float) -> None:
+        places = [
+            self.at(path)
+            for path in ("/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock", "/var/lib/apt/lists/lock", "/var/cache/apt/archives/lock")
+        ]
+        node.wait_for_locks(places, timeout_s, LOCKED_REMEDY)
+
+    def prepare(self, group: Group) -> None:
+        done = node.run(["apt-get", "-qq", "-o", "Acquire::Languages=none", "update"], UPDATE_S)
+        if done.returncode:  # a foreign source that is down is not ours; what we need was seen in the private copy
+            raise Refusal("MIRROR_DOWN", "apt-get update: %s" % node.last_words(done))
+
+    def apply(self, group: Group, plan: Plan) -> None:
+        exact = {**plan.install, **{name: new for name, (_old, new) in plan.change.items()}}
+        words = ["%s=%s" % one for one in sorted(exact.items())] + [name + "-" for name in sorted(plan.remove)]
+        # What is half-configured is finished by naming it.
+        words += [name for name, one in sorted(self.installed().items()) if not one.whole and group.ours(one.name) and name not in exact]
+        argv = ["apt-get", "install", "-y", "-q", "--no-install-recommends", "--allow-change-held-packages"]
+        argv += ["-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold", "-o", "DPkg::Lock::Timeout=60"]
+        argv += [] if plan.remove else ["--no-remove"]
+        argv += ["--allow-downgrades"] if plan.downgrade else []
+        done = node.run([*argv, "--", *words], TRANSACTION_S)
+        if done.returncode:
+            full = "No space left" in done.stdout + done.stderr
+            raise Refusal("DISK_FULL" if full else "TRANSACTION_FAILED", "apt-get install exited %d: %s" % (done.returncode, _why(done)))
+
+    def hold(self, group: Group, names: Sequence[str]) -> None:
+        done = node.run(["apt-mark", "-qq", "hold", "--", *names])
+        if done.returncode:
+            raise Refusal("NOT_HELD", "apt-mark hold: %s" % node.last_words(done))
+
+
+def _why(done: Any) -> str:
+    """apt's E: lines last, dpkg's own error before them: they name the package and the script."""
+    said = [line.strip() for line in (done.stdout + "\n" + done.stderr).splitlines()]
+    return " | ".join(
+        [line for line in said if re.match(r"(dpkg: error|E:|W: )|.*(No space left|exit status|Error!|Bad return status)", line)][-8:]
+    )[-1500:] or node.last_words(done)
+
+
+class Place:
+    """A private apt: the node's configuration with our files in it, lists and cache of its own. dpkg's status is the node's."""
+
+    def __init__(self, apt: Apt, top: Path, files: Sequence[File], gone: Sequence[str]) -> None:
+        self.apt, self.top, self.updated_all = apt, top, False
+        self.sources, self.preferences = top / "sources.list.d", top / "preferences.d"
+        self.said: Any = None
+        for name, own in (("sources.list.d", self.sources), ("preferences.d", self.preferences), ("lists/partial", top / "lists/partial")):
+            own.mkdir(parents=True)
+            if "/" not in name:
+                self._copy(sorted(apt.at("/etc/apt/" + name).glob("*")), own, gone)
+        (top / "archives/partial").mkdir(parents=True)
+        self._copy(sorted(apt.at("/var/lib/apt/lists").glob("*_*")), top / "lists", ())
+        keys = {}
+        for file in files:
+            name = Path(file.path).name
+            if file.what == "key":
+                (top / name).write_bytes(file.content)
+                keys[str(apt.at(file.path)).encode()] = str(top / name).encode()
+        for file in files:
+            if file.what in ("source", "pin"):
+                content = file.content
+                for real, ours in keys.items():
+                    content = content.replace(b"Signed-By: " + real, b"Signed-By: " + ours)
+                ((self.sources if file.what == "source" else self.preferences) / Path(file.path).name).write_bytes(content)
+
+    def _copy(self, paths: Iterable[Path], to: Path, gone: Sequence[str]) -> None:
+        for path in paths:
+            if path.is_file() and self.apt._told(path) not in gone:
+                try:
+                    os.link(str(path), str(to / path.name))
+                except OSError:
+                    shutil.copy2(str(path), str(to / path.name))
+
+    def _options(self) -> List[str]:
+        told = {
+            "Dir::Etc::sourceparts": self.sources, "Dir::Etc::preferencesparts": self.preferences, "Dir::State::lists": self.top / "lists",
+            "Dir::Cache::archives": self.top / "archives", "Dir::Cache::pkgcache": "", "Dir::Cache::srcpkgcache": "", "Dir::Log": self.top,
+            "Acquire::Languages": "none", "APT::Update::Error-Mode": "any", "APT::Sandbox::User": "root",
+        }  # fmt: skip
+        return [word for name, value in told.items() for word in ("-o", "%s=%s" % (name, value))]
+
+    def update(self, sources: Sequence[Path]) -> None:
+        """Read these sources alone. Raises Refusal: KEY_WRONG or MIRROR_DOWN."""
+        only = self.top / "only"
+        only.mkdir()
+        for path in sources:
+            shutil.copy2(str(path), str(only / path.name))
+        done = node.run(
+            [
+                "apt-get",
+                *self._options(),
+                "-o",
+                "Dir::Etc::sourcelist=/dev/null",
+                "-o",
+                "Dir::Etc::sourceparts=%s" % only,
+                "-o",
+                "APT::Get::List-Cleanup=0",
+                "-q",
+                "update",
+            ],
+            UPDATE_S,
+        )
+        if done.returncode:
+            said = _update_words(done)
+            if KEY_TROUBLE.search(said):
+                raise Refusal("KEY_WRONG", "the repository is not signed by the key that was given: %s" % said)
+            raise Refusal("MIRROR_DOWN", "the repository cannot be read: %s. Is the mirror up, and does it have this distribution?" % said)
+
+    def update_all(self) -> None:
+        """Read every source; foreign ones that fail are left out."""
+        self.updated_all = True
+        node.run(["apt-get", *self._options(), "-o", "APT::Update::Error-Mode=persistent-failure", "-q", "update"], UPDATE_S)
+
+    def simulate(self, words: Sequence[str]) -> Any:
+        """The plan, or None where apt finds none; its words stay in `said`."""
+        argv = [
+            "apt-get",
+            *self._options(),
+            "-s",
+            "-q",
+            "-y",
+            "--no-install-recommends",
+            "--allow-downgrades",
+            "--allow-change-held-packages",
+        ]
+        self.said = node.run([*argv, "install", "--", *words], SIMULATE_S)
+        if self.said.returncode:
+            return None
+        plan = Plan()
+        for line in self.said.stdout.splitlines():
+            come, go = INSTALL.match(line), REMOVE.match(line)
+            if come and come[2]:
+                plan.change[come[1]] = (come[2], come[3])
+            elif come:
+                plan.install[come[1]] = come[3]
+            elif go:
+                plan.remove[go[1]] = go[2] or ""
+        for name in set(plan.remove) & {*plan.change, *plan.install}:
+            del plan.remove[name]
+        return plan
+
+    def why_not(self, group: Group) -> Refusal:
+        """What stands in the way, with what there is of each version that is missing."""
+        missing = [(name, version) for name, version, _spec in group.packages if not self._has(name, version)]
+        if missing or MISSING.search(self.said.stdout + self.said.stderr):
+            told = ["no %s %s (there are: %s)" % (name, version, few(self._versions(name)) or "none") for name, version in missing]
+            return Refusal(
+                "VERSION_MISSING",
+                "%s. Put a version that the mirror has into burnin_stack, or the version into the mirror"
+                % ("; ".join(told) or node.last_words(self.said)),
+            )
+        return Refusal("DEPENDENCIES", "apt finds no way to install %s: %s" % (few(group.names), " ".join(self.said.stdout.split())[-900:]))
+
+    def _versions(self, name: str) -> List[str]:
+        done = node.run(["apt-cache", *self._options(), "madison", "--", name], SIMULATE_S)
+        return list(dict.fromkeys(row.split("|")[1].strip() for row in done.stdout.splitlines() if row.count("|") >= 2))
+
+    def _has(self, name: str, version: str) -> bool:
+        return any(fits(one, version) for one in self._versions(name))
+
+    def measure(self, plan: Plan, sizes: Mapping[str, int]) -> None:
+        """What it needs on the disk. Raises Refusal DISK_FULL."""
+        new = {**plan.install, **{name: new for name, (_old, new) in plan.change.items()}}
+        if not new:
+            return
+        done = node.run(
+            ["apt-cache", *self._options(), "show", "--no-all-versions", "--", *("%s=%s" % one for one in new.items())], SIMULATE_S
+        )
+        seen: Set[str] = set()
+        for block in done.stdout.split("\n\n"):
+            fields = dict(re.findall(r"^(Package|Installed-Size|Size): (\S+)", block, re.MULTILINE))
+            if fields.get("Package") and fields["Package"] not in seen:
+                seen.add(fields["Package"])
+                plan.disk_kib += int(fields.get("Installed-Size", 0)) - sizes.get(fields["Package"], 0)
+                plan.fetch_kib += int(fields.get("Size", 0)) // 1024
+        usr, archives = self.apt.at("/usr"), self.apt.at("/var/cache/apt/archives")
+        for path, needed in ((usr, plan.disk_kib + plan.fetch_kib), (archives, plan.fetch_kib)):
+            free = node.free_kib(path)
+            if needed and free < needed + SPARE_KIB:
+                raise Refusal(
+                    "DISK_FULL",
+                    "%s has %d MiB free, %d MiB are needed. Make room (apt-get clean, old kernels) or enlarge the file system"
+                    % (self.apt._told(path), free // 1024, (needed + SPARE_KIB) // 1024 + 1),
+                )
+
+
+def _update_words(done: Any) -> str:
+    said = [line.strip() for line in (done.stdout + "\n" + done.stderr).splitlines()]
+    return " | ".join(dict.fromkeys(line for line in said if line.startswith(("E:", "W:", "Err:"))))[:1200] or node.last_words(done)
