@@ -31,17 +31,19 @@ from burnin.status import count
 
 # One folder on the node for every look: it holds the node program, which is copied only when it changed.
 FOLDER = "drift"
+KERNEL = "burnin_stack_kernel"
 LARGEST_BYTES = 32 * 1024 * 1024
 Hosts = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the inventory says of a node."""
+    """What the inventory says of a node. `kernel`: the one that counts as running (burnin_stack_kernel); "" is what the node says."""
 
     stack: object
     sku: str
     accepted: tuple[Accepted, ...]
+    kernel: str = ""
 
 
 def drift(target: Target, show: Show, cancel: Cancel) -> dict[str, Any]:
@@ -69,7 +71,7 @@ def wanted_of(hosts: Hosts) -> dict[str, Wanted]:
             checked[key] = check_plain(variables[VARIABLE], utc_now().date(), [sku] if sku else ())["error_text"]
         if checked[key]:
             raise StackError(f"{host}: {'; '.join(checked[key])}; no node was looked at")
-        found[host] = Wanted(variables[VARIABLE], sku, accepted_of(variables.get(ACCEPT)))
+        found[host] = Wanted(variables[VARIABLE], sku, accepted_of(variables.get(ACCEPT)), str(variables.get(KERNEL) or ""))
     return found
 
 
@@ -107,15 +109,21 @@ def compare(
         if seen is None or seen.state is not HostState.OK or node not in hosts:
             looked.append(_gone(node, "" if seen is None else f"{seen.state.value}: {seen.message}" if seen.message else seen.state.value))
             continue
+        host = as_running(want, hosts[node])
         try:
-            resolution = resolution_of(want, hosts[node])
+            resolution = resolution_of(want, host)
         except StackError as problem:
             looked.append(Looked(node, (Finding("DRIFT_UNREAD", "node", str(problem), "a distribution that the stack knows"),)))
             continue
-        cases[node] = case_of(resolution, hosts[node])
+        cases[node] = case_of(resolution, host)
         stack = f"{resolution['distro']} {resolution['sku'] or 'no SKU'} driver {resolution['driver']['version']}"
-        looked.append(Looked(node, judge(resolution, hosts[node], want.accepted, utc_now().date()), stack))
+        looked.append(Looked(node, judge(resolution, host, want.accepted, utc_now().date()), stack))
     return document(looked, minorities(cases), utc_now().isoformat(timespec="seconds"), inventory)
+
+
+def as_running(want: Wanted, host: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The document with the kernel that the site says counts as the running one."""
+    return {**host, "kernel": {**mapping(host.get("kernel")), "running": want.kernel}} if want.kernel else host
 
 
 def resolution_of(want: Wanted, host: Mapping[str, Any]) -> dict[str, Any]:

@@ -107,6 +107,10 @@ PLANTED: dict[str, tuple[Change, str, str]] = {
     "a newer kernel installed": (_kernel(installed=[KERNEL, NEWER]), "KERNEL_NEWER_INSTALLED", NEWER),
     "DKMS built for another kernel only": (_dkms("nvidia", kernel=NEWER), "DKMS_NOT_BUILT", f"nvidia/580.126.09 is built for {NEWER} only, not for {KERNEL}"),
     "DKMS built and not installed": (_dkms("mlnx-ofed-kernel", state="built"), "DKMS_NOT_BUILT", "built for no kernel"),
+    "an older driver's modules installed, the pinned one's not built": (
+        lambda node: (
+            node.software["dkms"].append(dict(node.software["dkms"][0], version="580.95.05")), node.software["dkms"][0].update(kernel=None, state="added")),
+        "DKMS_NOT_BUILT", "nvidia/580.126.09 is built for no kernel"),
     "CUDA's default moved": (_soft(alternatives={"cuda": "/usr/local/cuda-13.0"}), "CUDA_DEFAULT", "/usr/local/cuda leads to /usr/local/cuda-13.0"),
     "no default toolkit": (_soft(alternatives={"cuda": None}), "CUDA_DEFAULT", "no /usr/local/cuda"),
     "a toolkit's folder removed": (_soft(cuda_toolkits=["12.9"]), "TOOLKIT_MISSING", "/usr/local/cuda-13.0"),
@@ -422,6 +426,13 @@ def test_what_is_accepted_stops_nothing_and_is_still_told() -> None:
     assert not after["ok"], "its day has passed"
     node["libnvidia-ml1"]["held"] = False
     assert not check_plain(node.want, node.host, given, date(2026, 12, 4))["ok"], "another code is not accepted"
+
+
+def test_an_acceptance_without_a_day_has_no_end() -> None:
+    node = Node()
+    node["libnvidia-ml1"]["held"] = False
+
+    assert check_plain(node.want, node.host, "HOLD_MISSING", date(2026, 12, 4))["ok"]
 
 
 @pytest.mark.parametrize(
