@@ -8,7 +8,7 @@ import typer
 from typer.exceptions import TyperException
 
 from burnin import __version__
-from burnin.cli import control, drifting, looking, racks, stack
+from burnin.cli import control, drifting, looking, provision, racks, stack
 from burnin.errors import BurninError
 
 USAGE, STOPPED, BROKEN = 2, 11, 12
@@ -37,7 +37,7 @@ def _main(version: bool = typer.Option(False, "--version", callback=_version, is
     """Options of the command itself."""
 
 
-for module in (racks, control, looking, stack, drifting):
+for module in (racks, provision, control, looking, stack, drifting):
     module.register(app)
 
 

@@ -58,6 +58,10 @@ class _Run:
     policy: Policy
 
 
+# Words that stand until the same stage goes well on that node.
+STANDS = {"PREFLIGHT_FAILED": "preflight", "PROVISION_FAILED": "provision", "REBOOT_REQUIRED": "provision"}
+
+
 @dataclass(frozen=True, slots=True)
 class _Word:
     """The controller's newest word on a node: a code and sentence of trouble, and what it could not unpack."""
@@ -130,8 +134,8 @@ def _words(controller: Sequence[Mapping[str, Any]]) -> dict[str, _Word]:
         if state == "damaged":
             found[node] = replace(word, damaged=(*word.damaged, why or "What it sent is damaged.")[-5:])
             continue
-        if word.code == "PREFLIGHT_FAILED" and stage != "preflight":
-            continue  # only a preflight that passes takes this back
+        if stage != STANDS.get(word.code or "", stage):
+            continue  # only that stage, when it goes well, takes this back
         code, told = _trouble(stage, state, why)
         found[node] = _Word(code, told, () if stage == "collect" else word.damaged)
     return found
@@ -141,8 +145,10 @@ def _trouble(stage: str, state: str, why: str) -> tuple[str | None, str | None]:
     if state in ("unreachable", "missing"):
         return "NODE_UNREACHABLE", f"Unreachable in stage {stage}: {why or 'no answer'}"
     if state == "failed":
-        code = "PREFLIGHT_FAILED" if stage == "preflight" else "RUN_FAILED"
+        code = {"preflight": "PREFLIGHT_FAILED", "provision": "PROVISION_FAILED"}.get(stage, "RUN_FAILED")
         return code, f"Stage {stage} failed: {why or 'no reason given'}"
+    if state == "reboot_required":
+        return "REBOOT_REQUIRED", f"It is not yet as it shall be: {why or 'it waits for a reboot'}"
     return None, None
 
 

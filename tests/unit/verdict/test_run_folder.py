@@ -565,6 +565,8 @@ def test_the_sku_says_how_many_were_bought_where_the_inventory_does_not() -> Non
         pytest.param(None, "NODE_UNREACHABLE", "INCONCLUSIVE", id="nothing came, and nobody said why"),
         pytest.param({"stage": "poll", "state": "unreachable"}, "NODE_UNREACHABLE", "INCONCLUSIVE", id="unreachable"),
         pytest.param({"stage": "preflight", "state": "failed", "why": "7 of 8"}, "PREFLIGHT_FAILED", "FAIL", id="preflight failed"),
+        pytest.param({"stage": "provision", "state": "failed", "why": "held lock"}, "PROVISION_FAILED", "FAIL", id="provisioning failed"),
+        pytest.param({"stage": "provision", "state": "reboot_required"}, "REBOOT_REQUIRED", "RETEST", id="it waits for a reboot"),
         pytest.param({"stage": "start", "state": "failed", "why": "no disk"}, "RUN_FAILED", "INCONCLUSIVE", id="the run did not start"),
         pytest.param(
             {"stage": "unpack", "state": "damaged", "why": "cut off"}, "EVIDENCE_UNREADABLE", "INCONCLUSIVE", id="a damaged archive"
@@ -587,6 +589,16 @@ def test_the_controllers_newest_word_counts() -> None:
     words = [{"stage": "start", "node": "n0", "state": "unreachable"}, "nonsense", {"stage": "collect", "node": "n0", "state": "ok"}]
 
     assert node_codes(replace(folder(), controller=words).document()) == {"NODE_OK": "PASS"}
+
+
+@pytest.mark.parametrize("stage", ["preflight", "provision"])
+def test_what_a_stage_refused_stands_until_that_stage_goes_well(stage: str) -> None:
+    refused, later, mended = [
+        {"stage": one, "node": "n0", "state": state} for one, state in ((stage, "failed"), ("stop", "ok"), (stage, "ok"))
+    ]
+
+    assert node_codes(replace(folder(), controller=[refused, later]).document()) == {f"{stage.upper()}_FAILED": "FAIL"}
+    assert node_codes(replace(folder(), controller=[refused, mended, later]).document()) == {"NODE_OK": "PASS"}
 
 
 def test_a_damaged_archive_is_forgotten_once_it_was_collected_again() -> None:

@@ -1,0 +1,144 @@
+"""What provisioning did to each node, from the events of its plays: one document for people and machines. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from burnin.adapters.ledger import Event, HostResult, HostState
+from burnin.outcome import Outcome
+
+SCHEMA = "burnin.provision/1"
+# What the module burnin_group says that it did; the others that change something are told by their task's name.
+WHAT = ("installed", "upgraded", "downgraded", "removed", "held", "files", "services")
+STATES = {
+    "ok": Outcome.PASS,
+    "changed": Outcome.PASS,
+    "would_change": Outcome.PASS,
+    "reboot_required": Outcome.RETEST,
+    "failed": Outcome.FAIL,
+    "unreachable": Outcome.INCONCLUSIVE,
+    "cancelled": Outcome.INCONCLUSIVE,
+    "given_up": Outcome.INCONCLUSIVE,
+    "not_reached": Outcome.INCONCLUSIVE,
+}
+NOT_REACHED = "its turn did not come: the roll ended before"
+LONGEST_NOTE, MOST_NOTES = 500, 20
+
+
+@dataclass(slots=True)
+class Story:
+    """One node so far. `part`: it did more than skip. `reboot`: the last word of the role reboot."""
+
+    part: bool = False
+    changes: list[dict[str, Any]] = field(default_factory=list)
+    reboot: dict[str, Any] | None = None
+    flagged: bool = False
+    notes: list[str] = field(default_factory=list)
+    failure: dict[str, Any] | None = None
+    state: str = "not_reached"
+    why: str = NOT_REACHED
+
+    def hear(self, event: Event) -> None:
+        """Take in one step."""
+        self.part = self.part or event.state != "skipped"
+        if event.ignored or event.state not in ("ok", "changed", "failed"):
+            return
+        data = event.data
+        if "reasons" in data and data.get("state") != "not_needed":
+            self.reboot = _reboot(data)
+        if event.state == "changed" and "reasons" not in data:
+            self.changes.append(_change(event))
+            self.flagged = self.flagged or data.get("reboot_required") is True
+        if event.state == "failed":
+            self.failure = {
+                "task": event.task,
+                "code": str(data.get("code") or ""),
+                "message": event.message,
+                "changed": data.get("changed"),
+            }
+        for note in _texts(data.get("notes")):
+            if note not in self.notes and len(self.notes) < MOST_NOTES:
+                self.notes.append(note)
+
+    def end(self, result: HostResult, *, cancelled: bool, check: bool) -> None:
+        """How it came out of a play."""
+        self.why = result.message
+        if result.state is HostState.UNREACHABLE:
+            self.state = "unreachable"
+        elif result.state is HostState.FAILED:
+            self.state = "failed"
+            self.failure = self.failure or {"task": result.task or "", "code": "", "message": result.message, "changed": None}
+        elif result.state is HostState.MISSING:
+            self.state = "cancelled" if cancelled else "given_up" if self.part else "not_reached"
+            self.why = "a person stopped the run" if cancelled else result.message if self.part else NOT_REACHED
+        else:
+            self.state, self.why = self._well(check), ""
+
+    def _well(self, check: bool) -> str:
+        waits = self.reboot is not None and self.reboot["state"] == "required"
+        if waits and not check:
+            return "reboot_required"
+        rebooted = self.reboot is not None and self.reboot["state"] in ("rebooted", "would_reboot")
+        if self.changes or rebooted:
+            return "would_change" if check else "changed"
+        return "ok"
+
+    @property
+    def outcome(self) -> Outcome:
+        return STATES[self.state]
+
+    def as_dict(self, node: str, check: bool) -> dict[str, Any]:
+        """One node of the document."""
+        reboot = self.reboot
+        if check and reboot is None and self.flagged:
+            reboot = {"state": "would_reboot", "reasons": ["what would be installed asks for one"]}
+        return {
+            "node": node,
+            "state": self.state,
+            "verdict": self.outcome.value,
+            "why": self.why,
+            "changes": self.changes,
+            "reboot": reboot,
+            "failure": self.failure,
+            "notes": self.notes,
+        }
+
+
+def _change(event: Event) -> dict[str, Any]:
+    told = {name: event.data[name] for name in WHAT if event.data.get(name)}
+    return {"task": event.task, "group": str(event.data.get("group") or ""), "version": str(event.data.get("version") or ""), **told}
+
+
+def _reboot(data: Mapping[str, Any]) -> dict[str, Any]:
+    reasons = [str(one.get("found")) for one in data["reasons"] if isinstance(one, Mapping)] if isinstance(data["reasons"], list) else []
+    told: dict[str, Any] = {"state": str(data.get("state")), "reasons": reasons}
+    before, after = data.get("found_before"), data.get("found")
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        told |= {"seconds": data.get("seconds"), "boot_id": [before.get("boot_id"), after.get("boot_id")]}
+        told |= {name: [before.get(name), after.get(name)] for name in ("kernel", "module")}
+    return told
+
+
+def _texts(value: object) -> list[str]:
+    return [str(one)[:LONGEST_NOTE] for one in value] if isinstance(value, list) else []
+
+
+def document(run_id: str, stories: Mapping[str, Story], *, check: bool, notes: Iterable[str] = ()) -> dict[str, Any]:
+    """burnin.provision/1: sorted, one entry for every node that was meant."""
+    nodes = [stories[name].as_dict(name, check) for name in sorted(stories)]
+    counts = {state: sum(node["state"] == state for node in nodes) for state in STATES}
+    return {
+        "schema": SCHEMA,
+        "run_id": run_id,
+        "check": check,
+        "summary": {"nodes": len(nodes), "rebooted": sum((node["reboot"] or {}).get("state") == "rebooted" for node in nodes), **counts},
+        "nodes": nodes,
+        "notes": list(notes),
+    }
+
+
+def outcomes(document: Mapping[str, Any]) -> list[Outcome]:
+    """Of every node, for the exit code."""
+    return [Outcome(node["verdict"]) for node in document["nodes"]]
