@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from burnin.node.catalog import TESTS
 from burnin.verdict.model import Evidence, Part
 from burnin.verdict.policy import Policy
 
@@ -16,6 +17,12 @@ TOLD = ("temp_c", "power_w", "sm_clock_mhz", "hw_thermal_fraction")
 COHORT_STATES = ("temp_c", "power_w", "sm_clock_mhz")
 BY_COHORT = ("kin", "fingerprint", "test")
 COUNTS = ("value", "ratio", "windows", "starts", "over", "over_starts", "thermal_windows", "thermal_starts")
+
+
+def in_step(test: str) -> bool:
+    """Whether all GPUs of a node do this test together (scope node): one sets the pace, so a value names no GPU."""
+    known = TESTS.get(test)
+    return known is not None and known.scope == "node"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,14 @@ import polars as pl
 
 from burnin.outcome import Outcome
 from burnin.verdict.case import Case, Found, Where, finding
+from burnin.verdict.measure import in_step
 from burnin.verdict.model import Finding, NodeFacts, Part
 
 TROUBLE = {
     "NODE_UNREACHABLE": Outcome.INCONCLUSIVE,
     "PREFLIGHT_FAILED": Outcome.FAIL,
+    "PROVISION_FAILED": Outcome.FAIL,
+    "REBOOT_REQUIRED": Outcome.RETEST,
     "RUN_FAILED": Outcome.INCONCLUSIVE,
 }
 
@@ -128,9 +131,13 @@ def _tests(case: Case, facts: dict[str, NodeFacts]) -> Iterator[Found]:
     judged = {(one.part.key, one.cohort.test) for one in case.measured}
     unchecked = _unchecked(windows)
     owes = _owed(case, have)
+    together = bool(case.evidence.planned) and all(map(in_step, case.evidence.planned))
     for part in case.evidence.parts:
         where, node = Where("gpu", part.key), facts.get(part.node or "")
         skipped = dict(node.skipped) if node else {}
+        if together:
+            why = "The plan holds only tests that all GPUs of a node do in step: nothing was shown of this GPU by itself."
+            yield where, finding("TEST_MISSING", Outcome.INCONCLUSIVE, why)
         for test, owed in owes[part.kin] if case.evidence.from_table else owes[""]:
             got, facts_of = have[(part.key, test)], {"test": test, "windows": have[(part.key, test)]}
             if got < owed:

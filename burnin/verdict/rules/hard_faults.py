@@ -8,8 +8,10 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from burnin.node.catalog import TESTS
 from burnin.outcome import Outcome
 from burnin.verdict.case import Case, Found, Where, finding
+from burnin.verdict.measure import in_step
 from burnin.verdict.model import Finding, Part
 
 MOST_NAMED = 4
@@ -68,7 +70,9 @@ def _wrong_results(case: Case) -> Iterator[Found]:
 
     The same seed in another step is the same data; in another test it is another computation, and so counts as another seed.
     """
-    windows = case.evidence.windows
+    together = pl.col("test").is_in([name for name in TESTS if in_step(name)])
+    yield from _wrong_in_step(case, case.evidence.windows.filter(together))
+    windows = case.evidence.windows.filter(~together)
     wrong = (
         windows.filter(pl.col("wrong") > 0)
         .group_by("part", "test")
@@ -90,3 +94,19 @@ def _wrong_results(case: Case) -> Iterator[Found]:
         }
         outcome = Outcome.RMA if again else Outcome.RETEST
         yield Where("gpu", row["part"]), finding("WRONG_RESULT", outcome, why, cause="silicon", **facts)
+
+
+def _wrong_in_step(case: Case, windows: pl.DataFrame) -> Iterator[Found]:
+    """A wrong result of what all GPUs of a node did together: the node's fault until somebody shows whose, and none of them passes."""
+    wrong = dict(windows.filter(pl.col("wrong") > 0).group_by("part").agg(pl.col("test").unique().sort().str.join(", ")).iter_rows())
+    nodes: dict[str, set[str]] = defaultdict(set)
+    for part in case.evidence.parts:
+        if part.key in wrong and part.node is not None:
+            nodes[part.node].update(wrong[part.key].split(", "))
+    for node, tests in sorted(nodes.items()):
+        why = f"Results of {', '.join(sorted(tests))} were wrong; its GPUs do it in step, so the value names none of them."
+        yield Where("node", node), finding("NODE_WRONG_RESULT", Outcome.FAIL, why, cause="unknown")
+    for part in case.evidence.parts:
+        if part.key in wrong or part.node in nodes:
+            why = f"Its node computed wrong in {wrong.get(part.key) or ', '.join(sorted(nodes[part.node or '']))} (NODE_WRONG_RESULT)."
+            yield Where("gpu", part.key), finding("UNDER_SHARED_FAULT", Outcome.RETEST, why, cause="unknown")

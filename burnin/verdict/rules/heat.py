@@ -21,7 +21,7 @@ def judge(case: Case) -> Iterator[Found]:
         temp = one.state["temp_c"]
         if temp is not None and (one.part.key not in hottest or temp > hottest[one.part.key][0]):
             hottest[one.part.key] = (temp, one)
-    slots = _Slots(case)
+    slots = Slots(case)
     measured = {one.part.key for one in case.measured}
     for part in case.evidence.parts:
         where = Where("gpu", part.key)
@@ -50,7 +50,7 @@ def margin_c(case: Case, one: Measured) -> float | None:
     return limit - temp if limit and temp is not None else None
 
 
-class _Slots:
+class Slots:
     """The temperatures of each slot in each test, and whose they are: peers are the same slot of other nodes."""
 
     def __init__(self, case: Case) -> None:
@@ -84,7 +84,7 @@ class _Slots:
         return 0.0 if slot is None or node is None else self._temps[slot].sigma_without(self._mine[(slot, node)], middle)
 
 
-def _temperature(case: Case, one: Measured, temp: float, slots: _Slots) -> Finding:
+def _temperature(case: Case, one: Measured, temp: float, slots: Slots) -> Finding:
     policy, margin = case.policy, margin_c(case, one)
     count, middle = slots.peers(one)
     enough = count >= policy.count("heat_slot_least_peers") and middle is not None

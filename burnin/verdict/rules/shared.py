@@ -9,7 +9,9 @@ from statistics import median
 from burnin.outcome import Outcome
 from burnin.verdict.case import Case, Found, Where, finding
 from burnin.verdict.measure import Cohort, Measured
+from burnin.verdict.measure import in_step as is_in_step
 from burnin.verdict.peers import Peers
+from burnin.verdict.rules import in_step
 
 Suppressed = dict[str, dict[str, tuple[Outcome, str, str]]]
 Group = list[Measured]
@@ -22,8 +24,8 @@ def judge(case: Case) -> tuple[list[Found], Suppressed]:
     by_test: dict[str, Group] = defaultdict(list)
     for one in case.measured:
         by_test[one.cohort.test].append(one)
-    for _, group in sorted(by_test.items()):
-        slow = _slow_nodes(case, group, found, suppressed)
+    for test, group in sorted(by_test.items()):
+        slow = in_step.slow_nodes(case, _by_node(group), found) if is_in_step(test) else _slow_nodes(case, group, found, suppressed)
         _slow_racks(case, group, slow, found, suppressed)
         cohorts = _cohorts(group)
         for cohort, ones in cohorts:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from burnin.outcome import Outcome
 from burnin.verdict.case import Case, Found, Where, finding, speed_facts
-from burnin.verdict.measure import Measured
+from burnin.verdict.measure import Measured, in_step
 from burnin.verdict.model import Finding
 from burnin.verdict.rules.heat import margin_c
 
@@ -16,9 +16,10 @@ MEMORY_TESTS = ("hbm_", "mem_")
 
 
 def judge(case: Case) -> Iterator[Found]:
-    """One finding per GPU and test."""
+    """One finding per GPU and test that it does by itself."""
     for one in case.measured:
-        yield Where("gpu", one.part.key), _speed(case, one)
+        if not in_step(one.cohort.test):
+            yield Where("gpu", one.part.key), _speed(case, one)
 
 
 def _speed(case: Case, one: Measured) -> Finding:
@@ -35,7 +36,7 @@ def _speed(case: Case, one: Measured) -> Finding:
 
 def _over_the_line(case: Case, one: Measured) -> Finding:
     """Rule 2 for a GPU whose value is over the line: RMA when confirmed in a cohort that is large enough, else RETEST."""
-    policy, cohort, small = case.policy, one.cohort, _small(case, one)
+    policy, cohort, small = case.policy, one.cohort, why_small(case, one)
     of = " (reference)" if cohort.referenced else f" of {cohort.size} GPUs"
     told = (
         f"{abs(one.deviation_pct):.1f} % below the median{of} in {cohort.test}: {one.over} of {one.windows} windows over the line, "
@@ -51,7 +52,7 @@ def _over_the_line(case: Case, one: Measured) -> Finding:
 
 
 def _not_over(case: Case, one: Measured) -> Finding:
-    cohort, least, small, facts = one.cohort, case.policy.count("perf_least_windows"), _small(case, one), speed_facts(one)
+    cohort, least, small, facts = one.cohort, case.policy.count("perf_least_windows"), why_small(case, one), speed_facts(one)
     if one.windows < least:
         why = f"{one.windows} steady windows in {cohort.test}; a verdict needs {least}."
         return finding("TOO_FEW_WINDOWS", Outcome.INCONCLUSIVE, why, **facts)
@@ -62,7 +63,7 @@ def _not_over(case: Case, one: Measured) -> Finding:
     return finding("PERF_OK", Outcome.PASS, f"{round(one.deviation_pct, 1) + 0.0:+.1f} % against {of} in {cohort.test}.", **facts)
 
 
-def _small(case: Case, one: Measured) -> str:
+def why_small(case: Case, one: Measured) -> str:
     """Why this cohort can condemn nobody, or ''."""
     cohort, policy = one.cohort, case.policy
     if cohort.referenced:
