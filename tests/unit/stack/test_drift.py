@@ -280,6 +280,12 @@ def test_peermem_wants_ofed_built_first() -> None:
     _dkms("nvidia", built_s=500)(node)
 
     assert codes(node) == ["DRIVER_BUILT_BEFORE_OFED"]
+    _dkms("nvidia", built_s=600)(node)
+    assert codes(node) == [], "in the same second"
+    _dkms("nvidia", built_s=500)(node)
+    node.software["dkms"].append(dict(node.software["dkms"][1], kernel=NEWER, built_s=900))
+    _dkms("mlnx-ofed-kernel", built_s=400)(node)
+    assert codes(node) == [], "what is built for another kernel is another module"
     open_modules = Node()
     _dkms("nvidia", built_s=500)(open_modules)
     assert codes(open_modules) == [], "dma-buf needs no peermem"
@@ -305,6 +311,19 @@ def test_a_precompiled_module_for_another_kernel() -> None:
     node.software["module_files"][0]["kernel"] = NEWER
 
     assert codes(node) == ["DKMS_NOT_BUILT"]
+    node.software["packages"] = [
+        one for one in node.software["packages"] if not one["name"].startswith(("nvidia-", "libnvidia-", "libcuda"))
+    ]
+    node.software["libraries"] = {"libnccl": "2.28.9"}
+    assert "DKMS_NOT_BUILT" not in codes(node), "without the driver's packages there is nothing to build"
+
+
+def test_modules_that_were_not_read_are_not_missing() -> None:
+    node = Node()
+    node.software["dkms"] = [one for one in node.software["dkms"] if one["module"] != "nvidia"]
+    node.software["module_files"] = None
+
+    assert "DKMS_NOT_BUILT" not in codes(node)
 
 
 def test_a_container_is_asked_for_no_kernel_and_no_module() -> None:

@@ -74,8 +74,8 @@ def _order(case: Case, known: list[Built]) -> Iterator[Finding]:
     """nvidia_peermem takes its symbols from the OFED that was there when it was built (gpu-operator issue 2868)."""
     if case.want["peer_memory"] != "nvidia_peermem":
         return
-    when = {one.module: one.built_s for one in known if one.kernel == case.running and one.built_s is not None and one.state == "installed"}
-    ofed = max((built for module, built in when.items() if OURS.get(module) == "ofed" and built is not None), default=None)
-    driver = when.get("nvidia")
+    here = [one for one in known if one.kernel == case.running and one.state == "installed"]
+    when = {OURS.get(one.module, one.module): one.built_s for one in here if one.built_s is not None}
+    ofed, driver = when.get("ofed"), when.get("driver")
     if ofed is not None and driver is not None and driver < ofed:
         yield Finding("DRIVER_BUILT_BEFORE_OFED", "driver", f"nvidia was built {ofed - driver} s before OFED", "OFED first, then nvidia")
