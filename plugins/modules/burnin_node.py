@@ -38,6 +38,15 @@ options:
     description: It is known to have begun on this node; C(action=start) then only continues it, and answers absent where its evidence is gone.
     type: bool
     default: false
+  hand_to:
+    description:
+      - For C(action=pack), a private folder of the user that Ansible signs in as. The archive is copied there for that user, so that it can
+        be fetched as a file. With privilege escalation Ansible would else carry it through its memory, several times its size.
+    type: path
+  most_mib:
+    description: For C(action=pack) with C(hand_to), the largest archive in MiB.
+    type: int
+    default: 1024
   plan:
     description: The plan, for C(action=start).
     type: dict
@@ -131,7 +140,46 @@ def act(module):
             if not os.path.exists(path):
                 write_json(path, p[name])
     answer = call(module, arguments)
+    if p["action"] == "pack" and p["hand_to"]:
+        answer["path"] = hand_over(module, answer)
     return bool(answer.pop("changed", False)), answer
+
+
+def refuse(module, answer, why):
+    """The archive cannot be handed over; it stays where it is."""
+    module.fail_json(msg="%s has %d MiB; %s" % (answer["path"], answer["bytes"] // 2**20, why), burnin={"state": "failed"})
+
+
+def hand_over(module, answer):
+    """Copy the archive into the private folder, for its owner; returns where it is. The folder is another user's: no name in it is followed."""
+    folder, most_mib = module.params["hand_to"], module.params["most_mib"]
+    if answer["bytes"] > most_mib * 2**20:
+        refuse(module, answer, "at most %d are fetched. Raise burnin_run_fetch_mib and resume, or see what fills its raw/" % most_mib)
+    inside = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    owner = os.fstat(inside)
+    if owner.st_mode & 0o077:
+        refuse(module, answer, "%s, where it should be handed over, is open to others (mode %o)" % (folder, owner.st_mode & 0o777))
+    sweep(module, owner.st_uid)
+    free = shutil.disk_usage(folder).free
+    if free < answer["bytes"]:
+        refuse(module, answer, "%s has %d free. Make room there or set burnin_run_handover to another file system" % (folder, free // 2**20))
+    name = os.path.basename(answer["path"])
+    with open(answer["path"], "rb") as source:
+        handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=inside)
+        with os.fdopen(handle, "wb") as target:
+            shutil.copyfileobj(source, target, 2**20)
+            os.fchown(target.fileno(), owner.st_uid, owner.st_gid)
+    os.close(inside)
+    return os.path.join(folder, name)
+
+
+def sweep(module, uid):
+    """Remove what a collection of this run that was cut off has left beside the folder: the copy of an archive."""
+    base, own = os.path.split(os.path.normpath(module.params["hand_to"]))
+    for name in os.listdir(base):
+        path = os.path.join(base, name)
+        if name.startswith("burnin-%s-" % os.path.basename(module.params["run_dir"])) and name != own and os.lstat(path).st_uid == uid:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def end_unit(module):
@@ -166,6 +214,8 @@ def main():
             "backend": {"type": "str", "default": "nvml", "choices": ["nvml", "sim", "cpu"]},
             "supervisor": {"type": "str", "default": "systemd", "choices": ["systemd", "process"]},
             "unit": {"type": "str", "default": "burnin"},
+            "hand_to": {"type": "path"},
+            "most_mib": {"type": "int", "default": 1024},
             "begun": {"type": "bool", "default": False},
             "plan": {"type": "dict"},
             "options": {"type": "dict", "default": {}},
