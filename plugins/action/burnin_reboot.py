@@ -13,6 +13,7 @@ from typing import Any
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
 
 # Rebooting what these lead to would reboot the controller, or nothing.
 HERE = ("local", "chroot", "jail", "zone")
@@ -67,6 +68,13 @@ class ActionModule(ActionBase):
         result["burnin"] = {"state": "rebooted", **about, "found": after, "found_before": told["found"], "seconds": seconds}
         result["msg"] = f"rebooted in {seconds:.0f} s: {found(told['reasons'])}"
         return result
+
+    def cleanup(self, force: bool = False) -> None:
+        """Without pipelining a temporary folder is taken away at the end; on a node that has not come back that must not hide why."""
+        try:
+            super().cleanup(force)
+        except AnsibleConnectionFailure as problem:
+            Display().vvv(f"its temporary folder stays: {problem}")
 
     def _look(self, arguments: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         return dict(self._execute_module(module_name="burnin_reboot", module_args={**arguments, **more}, task_vars=self._vars))
