@@ -57,7 +57,7 @@ class Dnf:
 
     def files(self, group: Group, repositories: Sequence[Mapping[str, Any]]) -> list[File]:
         if group.hold or group.locks:
-            self.system.may_lock()
+            self._may_lock(group)
         self._repositories = [str(one["name"]) for one in repositories]
         found = [File(str(one["key_path"]), key_of(one, node.at(self.root, str(one["key_path"]))), what="key") for one in repositories]
         listed = self._list(group, whole=not self.unmet(group, {}))
@@ -69,6 +69,20 @@ class Dnf:
         for module, stream in _streams(group):
             found.append(File(f"{MODULES}/{module}.module", self._module(module, stream), what="stream"))
         return found
+
+    def _may_lock(self, group: Group) -> None:
+        """Raises Refusal where a lock of ours would hold nothing."""
+        self.system.may_lock()
+        pinned = [dnf_files.wanted(name, version) for name, version, _spec in group.packages]
+        names = {one.name for one in pinned}
+        held = [row for row in self._rows if any_match(group.hold, row.name) and row.name not in names and not unwanted(group, row.name)]
+        wrong = dnf_files.loosening(text(self.system.lock_list), [*pinned, *held])
+        if wrong:
+            raise Refusal(
+                "LOCK_CONFLICT",
+                f"{self.system.lock_list} has {few(wrong)}, which is none of burnin's lines: versionlock lets through what any line lets through, so "
+                f"{group.name} could not be held. Take it out (dnf versionlock delete), or pin that version in the stack",
+            )
 
     def _list(self, group: Group, whole: bool) -> str:
         """versionlock's list with the group's block. Not whole: exact locks of what a transaction is to move would hinder it."""
@@ -246,18 +260,21 @@ class Dnf:
                 "TRANSACTION_FAILED",
                 f"dnf says that it is done, but {few(missing)} is not there ({len(before)} packages before, {len(self._rows)} now): look at `dnf history info`",
             )
+        if not self.unheld(group, {}):  # else it is asked when they are held
+            self._stays(group)
 
     def hold(self, group: Group, names: Sequence[str]) -> None:
-        listed = self._list(group, whole=True)
-        self._write(listed)
+        self._write(self._list(group, whole=True))
+        self._stays(group)
+
+    def _stays(self, group: Group) -> None:
+        """Asks dnf itself what it would upgrade now. Raises Refusal NOT_HELD."""
         if self._place is None:
             return
-        self._place.lock(listed.encode("utf-8", "surrogateescape"))
-        moved = [name for name, *_ in self._place.ask("upgrade", setopt=[], excludes={})["upgrade"] if any_match(group.hold, name)]
+        self._place.lock(node.read(self.system.lock_list) or b"")
+        moved = {name for name, *_ in self._place.ask("upgrade", setopt=[], excludes={})["upgrade"] if any_match(group.hold, name)}
         if moved:
-            raise Refusal(
-                "NOT_HELD", f"`dnf upgrade` would still move {few(sorted(set(moved)))}, although {self.system.lock_list} locks it"
-            )
+            raise Refusal("NOT_HELD", f"`dnf upgrade` would still move {few(sorted(moved))}, although {self.system.lock_list} locks it")
 
     def _write(self, listed: str) -> None:
         node.replace(self.system.lock_list, listed.encode("utf-8", "surrogateescape"), 0o644)

@@ -45,6 +45,13 @@ class Installed:
         return any(fnmatch.fnmatchcase(one, spec) or fnmatch.fnmatchcase(f"{one}.{self.arch}", spec) for one in told)
 
 
+def wanted(name: str, version: str) -> Installed:
+    """As the package would be installed, whatever its release."""
+    epoch, colon, rest = version.rpartition(":")
+    told = rest.replace("*", "0") or "0"
+    return Installed(name, "noarch", f"{epoch if colon else '0'}:{told if '-' in told else told + '-0'}")
+
+
 def installed(output: str) -> list[Installed]:
     """What `rpm -qa` says with QUERY, without keys. Raises ValueError for a line of another form."""
     rows = [line.split("\t") for line in output.splitlines() if line]
@@ -164,6 +171,28 @@ def unlocked(packages: Iterable[Installed], text: str) -> list[Installed]:
         for one in packages
         if not any((one.name.startswith(begin) or begin.startswith(one.name)) and one.fits(line) for begin, line in lines)
     ]
+
+
+def loosening(text: str, wanted: Iterable[Installed]) -> list[str]:
+    """Lines outside of our blocks that let another version of one of these through: versionlock allows what any line of a name allows."""
+    own = {line for lines in blocks(text).values() for line in lines}
+    there = [line for line in rules(text) if line not in own and not line.startswith("!")]
+    return [line for line in there if any(_loosens(line, one) for one in wanted)]
+
+
+def _loosens(line: str, wanted: Installed) -> bool:
+    about = [name for name in _names(line) if fnmatch.fnmatchcase(wanted.name, name)]
+    return bool(about) and (line in about or not wanted.fits(line))
+
+
+def _names(line: str) -> list[str]:
+    """What may be the name in a line: all of it, or what stands before a version, or before a version and a release."""
+    found, rest = [line], line
+    for _ in range(2):
+        rest, _dash, version = rest.rpartition("-")
+        if re.match(r"[0-9*?\[]", line[len(rest) + 1 :]) and version:
+            found.append(rest)
+    return found
 
 
 def repository(name: str, label: str, options: Mapping[str, str], excludes: Iterable[str]) -> str:

@@ -232,7 +232,7 @@ def fetch(base: dnf.Base) -> list[str]:
     packages = sorted(base.transaction.install_set)
     try:
         base.download_packages(packages)
-    except dnf.exceptions.DownloadError as error:
+    except dnf.exceptions.Error as error:
         raise Cannot("DOWNLOAD_FAILED", str(error)) from error
     return [[package.localPkg(), package.reponame] for package in packages]  # type: ignore[misc]
 

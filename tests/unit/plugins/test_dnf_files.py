@@ -89,6 +89,48 @@ def test_unlocked_is_what_no_line_locks_at_its_version() -> None:
     assert [one.name for one in found] == ["nvidia-settings", "bash"]
 
 
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        pytest.param("nvidia-open-3:570.172.08-1.el9.*", True, id="another version"),
+        pytest.param("nvidia-open", True, id="any version"),
+        pytest.param("nvidia-*", True, id="any version of a glob"),
+        pytest.param("nvidia-open-570.172.08", True, id="no release"),
+        pytest.param("nvidia-open-3:580.126.09-*", False, id="the same version"),
+        pytest.param("nvidia-3:570.172.08-1", False, id="a package whose name ours begins with"),
+        pytest.param("nvidia-open-extras-3:570-1", False, id="a package whose name begins with ours"),
+        pytest.param("!nvidia-open", False, id="an exclude lets nothing through"),
+    ],
+)
+def test_a_line_that_lets_another_version_through(line: str, expected: bool) -> None:
+    ours = files.wanted("nvidia-open", "3:580.126.09-*")
+
+    assert bool(files.loosening(f"{line}\n", [ours])) is expected
+    assert not files.loosening(files.with_block("", "driver", [line]), [ours])
+
+
+def test_what_a_group_excludes_counts_for_other_groups_too() -> None:
+    lines = files.block(["doca-ofed-3.2.1-*"], {"cuda": ["mft*", "kernel-mft*"], "main": ["kernel"]})
+
+    text = files.with_block(THEIRS, "ofed", lines)
+
+    assert files.rules(text) == ["vim-enhanced-2:8.2*", "doca-ofed-3.2.1-*", "!kernel"]
+    assert files.recorded(text) == {"cuda": ["mft*", "kernel-mft*"]}
+
+
+@pytest.mark.parametrize(
+    ("newer", "older"),
+    [
+        ("3:580.126.09-1.el9", "3:570.172.08-1.el9"), ("1:1-1", "0:2-1"), ("0:1.10-1", "0:1.9-1"), ("0:1.0-1", "0:1.0~rc1-1"), ("0:1.0^git1-1", "0:1.0-1"),
+        ("0:1.0.1-1", "0:1.0^git1-1"), ("0:1.0.1-1", "0:1.0a-1"), ("0:1.0a-1", "0:1.0-1"), ("0:1-2", "0:1-1"), ("0:2.28.9-1+cuda13.0", "0:2.28.9-1+cuda12.9"),
+    ],
+)  # fmt: skip
+def test_newer_is_what_rpm_says(newer: str, older: str) -> None:
+    assert files.newer(newer, older)
+    assert not files.newer(older, newer)
+    assert not files.newer(newer, newer)
+
+
 def test_rpm_is_read_without_its_keys_and_an_odd_line_is_refused() -> None:
     said = "bash\tx86_64\t0:5.1-1\ngpg-pubkey\t(none)\t0:db87-6\nkernel\tx86_64\t0:2-1\nkernel\tx86_64\t0:1-1\n"
 
