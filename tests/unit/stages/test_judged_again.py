@@ -42,6 +42,17 @@ def test_what_has_arrived_is_unpacked_and_the_verdict_written(run: Path) -> None
     assert json.loads((run / "verdict.json").read_text())["digest"] == document["digest"]
 
 
+def test_a_folder_that_cannot_be_written_is_judged_as_it_is(run: Path) -> None:
+    (run / ".lock").mkdir()  # as on a read-only disk, where root may not write either
+    before = state(run)
+
+    with judged(run) as (document, driven):
+        assert "cannot be written to" in driven
+
+    assert document["summary"]["gpus"] == 16
+    assert state(run) == before
+
+
 def test_the_lock_is_held_while_it_is_judged_and_written(run: Path) -> None:
     with judged(run), judged(run) as (_document, driven):
         assert "drives this run" in driven
