@@ -17,6 +17,8 @@ SITE_VARIABLES: dict[str, str] = {
     "burnin_rack": "The rack, as text.",
     "burnin_position": "The place in the rack, a whole number; orders the map of the report.",
     "burnin_expected_gpus": "GPUs in the node, where it differs from the SKU's usual number.",
+    "burnin_sku_parts": "Parts that differ from the SKU's usual ones, like {nics: 9, nvme: 10}; docs/preflight.md lists them. null: do not judge.",
+    "burnin_preflight_accept": "Findings of preflight that the site lets this node through with: {CODE: why, who, until}.",
     "burnin_stack": "The pinned stack: driver, CUDA, NCCL, OFED, DCGM, kernel. docs/stack.md says what it holds.",
     "burnin_drift_accept": "Codes of drifts that the site lives with, each alone or with why, who and until. docs/drift.md shows both.",
     "burnin_serial": 'Nodes that are provisioned at once, as Ansible\'s serial: a number, "25%", or a list of them. Left out: all.',

@@ -61,11 +61,15 @@ def identity(backend: Backend, host: Optional[Dict[str, Any]] = None) -> Dict[st
 def bare_identity(backend: str, host: Dict[str, Any], why: Optional[str] = None) -> Dict[str, Any]:
     """As identity, of a node whose driver is not asked: its GPUs are those that PCI shows. `why`: what the backend said, if it was asked."""
     boot_id = host["kernel"]["boot_id"] or "unknown"
+    # No UUID yet: this keeps two nodes apart that give their cards the same addresses.
+    here = hashlib.sha256(repr((_read("/etc/machine-id"), socket.gethostname(), boot_id)).encode()).hexdigest()[:8]
     gpus = [
-        # No UUID yet: the boot's id keeps two nodes apart that give their cards the same addresses.
-        {"gpu": f"PCI-{boot_id[:8]}-{gpu['address']}", "pci": gpu["address"], "device_id": gpu["device"], "serial": None, "slot": None}
+        {
+            "gpu": f"PCI-{here}-{gpu['address']}", "pci": gpu["address"], "device_id": gpu["device"], "serial": None, "slot": None,
+            "kind": "pci",
+        }
         for gpu in host["gpus"]
-    ]
+    ]  # fmt: skip
     return {**_document(backend, boot_id, {}, gpus), "host": host, "backend_problem": why}
 
 

@@ -38,6 +38,7 @@ class Asked:
     judge_parts: bool
     stack: object = field(default=None, repr=False)
     accept_drift: object = None
+    judge_stack: bool = True
 
 
 def asked(
@@ -50,8 +51,12 @@ def asked(
     stack: object = None,
     accept_drift: object = None,
     judge_parts: bool = True,
+    judge_stack: bool = True,
 ) -> Asked:
-    """The inventory's variables for one node. Raises InventoryError naming variable, value and remedy."""
+    """The inventory's variables for one node. Raises InventoryError naming variable, value and remedy.
+
+    `judge_parts`: hold the machine against its SKU; `judge_stack`: what runs on it, and a ready node against its stack.
+    """
     if level not in LEVELS:
         raise InventoryError(f"preflight_level: found {str(level)[:40]!r}; expected one of {', '.join(LEVELS)}")
     if sku in ("", None):
@@ -72,6 +77,7 @@ def asked(
         judge_parts,
         stack or None,
         accept_drift,
+        judge_stack,
     )
 
 
@@ -132,10 +138,11 @@ def examine(
         stack_problem=problem,
         site=site or Site(),
         judge_parts=asked_for.judge_parts,
+        judge_machine=asked_for.judge_stack,
         problem=document.get("backend_problem") or None,
     )
     findings = judge(case, asked_for.accept)
-    if stack is not None and asked_for.level == "ready":
+    if stack is not None and asked_for.level == "ready" and asked_for.judge_stack:
         differs = drift_of(stack, case.host, asked_for.accept_drift, today or date.max)["findings"]
         findings = ordered([*findings, *drifted(differs)])
     return {

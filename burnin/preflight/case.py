@@ -34,7 +34,8 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """`parts`: empty where none are to be judged. `stack`: the node's resolution (Resolution.as_dict), None where no stack is
+    """`parts`: empty where none are expected. `judge_parts`: cards and links; `judge_machine`: what runs on it and how
+    it is set up. A simulated node's place is judged alone. `stack`: the node's resolution (Resolution.as_dict), None where no stack is
     given, or where `stack_problem` says why it came to none.
     """
 
@@ -48,6 +49,7 @@ class Case:
     stack_problem: str | None = None
     site: Site = field(default_factory=Site)
     judge_parts: bool = True
+    judge_machine: bool = True
     problem: str | None = None  # what the backend said when it was asked for the GPUs
 
     def cards(self, name: str) -> list[Mapping[str, Any]]:

@@ -69,7 +69,8 @@ def _part(node: NodeFacts, name: str, gpu: Mapping[str, Any], again: Mapping[str
         power_limit_default_w=reading(gpu.get("power_limit_default_w"), "power_w"),
         fingerprint=fingerprint.replace("/", "-"),
         max_operating_c=reading(gpu.get("max_operating_c"), "temp_c"),
-        has_sensors=gpu.get("kind") != "cpu",
+        # A preflight may list what PCI shows before there is a driver to ask.
+        has_sensors=gpu.get("kind") != "cpu" and (gpu.get("kind") != "pci" or node.burn_in),
         health=_health(looks[0], looks[1], gone=again is not None and later is None),
         invalid=tuple(dict.fromkeys(wrong)),
     )

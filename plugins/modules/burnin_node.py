@@ -15,7 +15,7 @@ options:
     description: What to do.
     type: str
     required: true
-    choices: [identity, start, status, stop, pack]
+    choices: [identity, reach, start, status, stop, pack]
   run_dir:
     description: The run's folder on the node.
     type: path
@@ -54,6 +54,30 @@ options:
     description: The backend's options.
     type: dict
     default: {}
+  program:
+    description: Where the node program was put just now, for C(action=identity); it takes its place in the run's folder.
+    type: path
+  level:
+    description: For C(action=identity), also read the machine - C(bare) needs no driver, C(ready) reads the installed software too.
+    type: str
+    choices: [bare, ready]
+  root:
+    description: With C(level), read /sys, /proc, /dev, /etc and /usr below this folder.
+    type: path
+    default: /
+  software_root:
+    description: With C(level), read the installed software below this folder; empty means as C(root).
+    type: str
+    default: ""
+  urls:
+    description: For C(action=reach), what this node should be able to fetch.
+    type: list
+    elements: str
+    default: []
+  seconds:
+    description: For C(action=reach), patience with each.
+    type: float
+    default: 10
 attributes:
   check_mode:
     support: full
@@ -73,13 +97,23 @@ burnin:
   description: The node program's answer, at most a few hundred bytes.
   returned: always
   type: dict
+document:
+  description: The identity document, as JSON, deflated and in base64, at most a megabyte.
+  returned: for C(action=identity)
+  type: str
+reach:
+  description: URL to {ok, status, why, seconds}.
+  returned: for C(action=reach)
+  type: dict
 """
 
+import base64
 import json
 import os
 import shutil
 import sys
 import time
+import zlib
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -109,40 +143,41 @@ def call(module, arguments):
         module.fail_json(msg="burnin node %s answered no JSON: %s" % (arguments[0], out[:300]), burnin={"state": "failed"})
 
 
-def identify(module):
-    """Who the node is, into preflight.json; the answer is a summary."""
+LARGEST_DOCUMENT = 1 << 20
+
+
+def place(module):
+    """Put a program that was just brought where the run looks for it; only its owner may run it."""
     p = module.params
-    write_json(os.path.join(p["run_dir"], "options.json"), p["options"])
-    told = call(module, ["identity", "--backend", p["backend"], "--options", os.path.join(p["run_dir"], "options.json")])
-    path = os.path.join(p["run_dir"], "preflight.json")
-    write_json(path, told)
-    return {
+    os.makedirs(p["run_dir"], mode=0o700, exist_ok=True)
+    target = os.path.join(p["run_dir"], PROGRAM)
+    shutil.copyfile(p["program"], target + ".partial")
+    os.chmod(target + ".partial", 0o700)
+    os.replace(target + ".partial", target)
+
+
+def identify(module):
+    """Who the node is: a summary, and the whole document packed. Nothing is written but the program and its options."""
+    p = module.params
+    if p["program"]:
+        place(module)
+    options = os.path.join(p["run_dir"], "options.json")
+    write_json(options, p["options"])
+    arguments = ["identity", "--backend", p["backend"], "--options", options]
+    if p["level"]:
+        arguments += ["--level", p["level"], "--root", p["root"]]
+        arguments += ["--software-root", p["software_root"]] if p["software_root"] else []
+    told = call(module, arguments)
+    document = base64.b64encode(zlib.compress(json.dumps(told, sort_keys=True).encode(), 6)).decode()
+    if len(document) > LARGEST_DOCUMENT:
+        module.fail_json(msg="the node's identity takes %d bytes packed; expected at most %d" % (len(document), LARGEST_DOCUMENT))
+    return document, {
         "state": "identified",
-        "path": path,
         "gpus": len(told["gpus"]),
         "python": ".".join(str(part) for part in sys.version_info[:3]),
         "free_mib": shutil.disk_usage(p["run_dir"]).free // 2**20,
-        "epoch_s": int(time.time()),
+        "epoch_s": time.time(),
     }
-
-
-def act(module):
-    """Do it; returns (changed, answer)."""
-    p = module.params
-    if p["action"] == "identity":
-        return False, identify(module)
-    arguments = [p["action"], "--run-dir", p["run_dir"], "--backend", p["backend"], "--supervisor", p["supervisor"], "--unit", p["unit"]]
-    if p["action"] == "start":
-        arguments += ["--begun"] if p["begun"] else []
-        os.chmod(p["run_dir"], 0o700)
-        for name in ("plan", "options"):
-            path = os.path.join(p["run_dir"], name + ".json")
-            if not os.path.exists(path):
-                write_json(path, p[name])
-    answer = call(module, arguments)
-    if p["action"] == "pack" and p["hand_to"]:
-        answer["path"] = hand_over(module, answer)
-    return bool(answer.pop("changed", False)), answer
 
 
 def refuse(module, answer, why):
@@ -182,6 +217,23 @@ def sweep(module, uid):
             shutil.rmtree(path, ignore_errors=True)
 
 
+def act(module):
+    """Do it; returns (changed, answer)."""
+    p = module.params
+    arguments = [p["action"], "--run-dir", p["run_dir"], "--backend", p["backend"], "--supervisor", p["supervisor"], "--unit", p["unit"]]
+    if p["action"] == "start":
+        arguments += ["--begun"] if p["begun"] else []
+        os.chmod(p["run_dir"], 0o700)
+        for name in ("plan", "options"):
+            path = os.path.join(p["run_dir"], name + ".json")
+            if not os.path.exists(path):
+                write_json(path, p[name])
+    answer = call(module, arguments)
+    if p["action"] == "pack" and p["hand_to"]:
+        answer["path"] = hand_over(module, answer)
+    return bool(answer.pop("changed", False)), answer
+
+
 def end_unit(module):
     """Stop a unit whose folder is gone: its load would run on, and nobody would know of it. Returns whether there was one."""
     program = module.get_bin_path("systemctl")
@@ -209,7 +261,7 @@ def main():
     """Ansible's entry."""
     module = AnsibleModule(
         argument_spec={
-            "action": {"type": "str", "required": True, "choices": ["identity", "start", "status", "stop", "pack"]},
+            "action": {"type": "str", "required": True, "choices": ["identity", "reach", "start", "status", "stop", "pack"]},
             "run_dir": {"type": "path", "required": True},
             "backend": {"type": "str", "default": "nvml", "choices": ["nvml", "sim", "cpu"]},
             "supervisor": {"type": "str", "default": "systemd", "choices": ["systemd", "process"]},
@@ -219,8 +271,14 @@ def main():
             "begun": {"type": "bool", "default": False},
             "plan": {"type": "dict"},
             "options": {"type": "dict", "default": {}},
+            "program": {"type": "path"},
+            "level": {"type": "str", "choices": ["bare", "ready"]},
+            "root": {"type": "path", "default": "/"},
+            "software_root": {"type": "str", "default": ""},
+            "urls": {"type": "list", "elements": "str", "default": []},
+            "seconds": {"type": "float", "default": 10},
         },
-        required_if=[("action", "start", ["plan"])],
+        required_if=[("action", "start", ["plan"]), ("action", "reach", ["urls"])],
         supports_check_mode=True,
     )
     if sys.version_info[:2] < LEAST_PYTHON:
@@ -233,6 +291,12 @@ def main():
         module.exit_json(changed=False, burnin={"state": "unchanged in check mode"})
     if module.params["action"] in ("status", "stop") and not os.path.exists(os.path.join(module.params["run_dir"], PROGRAM)):
         module.exit_json(changed=module.params["action"] == "stop" and end_unit(module), burnin={"state": "absent"})
+    if module.params["action"] == "identity":
+        document, answer = identify(module)
+        module.exit_json(changed=False, burnin=answer, document=document)
+    if module.params["action"] == "reach":
+        told = call(module, ["reach", "--seconds", str(module.params["seconds"]), *module.params["urls"]])
+        module.exit_json(changed=False, burnin={"state": "looked"}, reach=told)
     changed, answer = act(module)
     module.exit_json(changed=changed, burnin=answer)
 

@@ -9,7 +9,7 @@ CODES = ("NOUVEAU_LOADED", "DRIVER_NOT_LOADED", "GPU_UNBOUND", "PEER_MEMORY_MISS
 
 def judge(case: Case) -> Rule:
     """Nothing at level bare: there is no driver yet."""
-    if case.level != "ready":
+    if case.level != "ready" or not case.judge_machine:
         return
     if case.stack is None:
         yield from _alone(case)

@@ -15,6 +15,8 @@ SPACES = (("/usr", "space_root_mib"), ("/boot", "space_boot_mib"))
 
 def judge(case: Case) -> Rule:
     """Each fact alone."""
+    if not case.judge_machine:
+        return
     unsigned = list((case.stack or {}).get("unsigned_modules") or [])
     # Told before anything is changed; once the modules are loaded they were signed after all.
     if case.fact("firmware", "secure_boot") is True and unsigned and case.fact("modules", "nvidia") is None:

@@ -16,7 +16,13 @@ FABRIC_MANAGER = "nvidia-fabricmanager.service"
 def judge(case: Case) -> Rule:
     """Nothing at level bare, nor where systemd did not answer (FACTS_UNKNOWN says so)."""
     services = case.fact("software", "services")
-    if case.level != "ready" or case.stack is not None or not isinstance(services, Mapping) or not needs_fabric_manager(case):
+    if (
+        case.level != "ready"
+        or not case.judge_machine
+        or case.stack is not None
+        or not isinstance(services, Mapping)
+        or not needs_fabric_manager(case)
+    ):
         return
     found = services.get(FABRIC_MANAGER)
     state = "not installed" if found is None else found.get("active") or "in a state that is not told"

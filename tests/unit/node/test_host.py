@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -259,7 +260,8 @@ def test_the_command_prints_a_bare_node_without_asking_its_driver(tmp_path: Path
 
     told = json.loads(capsys.readouterr().out)
     assert (code, told["backend"], len(told["gpus"]), told["host"]["level"]) == (0, "nvml", 8, "bare")
-    assert told["gpus"][0]["gpu"] == "PCI-5d1c2f7e-0000:19:00.0"
+    assert re.fullmatch(r"PCI-[0-9a-f]{8}-0000:19:00\.0", told["gpus"][0]["gpu"])
+    assert told["gpus"][0]["kind"] == "pci"
     assert told["host"]["software"] is None
 
 
