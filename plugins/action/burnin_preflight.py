@@ -132,7 +132,7 @@ class ActionModule(ActionBase):
             name: arguments[name] for name in ("run_dir", "backend", "options", "level", "root", "software_root") if name in arguments
         }
         if arguments.get("program"):
-            place = self._make_tmp_path()
+            place = self._connection._shell.tmpdir or self._make_tmp_path()
             target = self._connection._shell.join_path(place, PROGRAM)
             self._transfer_file(str(arguments["program"]), target)
             self._fixup_perms2((place, target))
