@@ -34,6 +34,11 @@ def faulty(made: Node) -> Node:
             one |= {"temp_c": 84.0, "hw_thermal_fraction": 0.2}
         if one["gpu"] == "GPU-n0-4" and one["window"] == 1:
             one["value"] = None
+        if one["gpu"] == "GPU-n0-7":
+            one |= {"temp_c": None, "hw_thermal_fraction": None, "checked": 0}
+    for look in made.identity.values():
+        look["gpus"][6]["power_limit_w"] = 600.0
+        look["gpus"][7]["health"]["lost"] = None
     made.identity["before"]["gpus"][5]["health"]["recovery_action"] = "reset"
     made.measurements.extend([{**one, "attempt": 2} for one in made.measurements[:20]])
     return replace(made, journal=made.journal[:-1])
@@ -123,5 +128,6 @@ def test_the_document_is_json_without_nan_and_with_sorted_lists() -> None:
         (one["rack"], one["position"], one["node"]) for one in document["gpus"]
     )
     assert [one["node"] for one in document["nodes"]] == sorted(one["node"] for one in document["nodes"])
-    assert [one["cohort"] for one in document["cohorts"]] == sorted(one["cohort"] for one in document["cohorts"])
+    cohorts = [(one["test"], one["cohort"]) for one in document["cohorts"]]
+    assert cohorts == sorted(cohorts)
     assert text.endswith("}\n")
