@@ -44,8 +44,15 @@ def _digest(path: Path) -> str:
     return f"{stat.S_IMODE(status.st_mode):o} {hashlib.sha256(path.read_bytes()).hexdigest()}"
 
 
+def now() -> dict[str, Any]:
+    """What is on every node's disk now, in the shape of a record."""
+    lab = nodes.find(lab_name())
+    assert lab is not None
+    return {"disk": {node.name: disk(node) for node in lab.nodes}}
+
+
 def touched(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Node -> paths that differ between the ends of two plays."""
+    """Node -> paths that differ between two looks, each a record of a play (its end) or `now`."""
     return {
         name: sorted(path for path in {*disk_before, *after["disk"][name]} if disk_before.get(path) != after["disk"][name].get(path))
         for name, disk_before in before["disk"].items()
