@@ -209,11 +209,13 @@ def hand_over(module, answer):
 
 
 def sweep(module, uid):
-    """Remove what a collection of this run that was cut off has left beside the folder: the copy of an archive."""
+    """Remove what a collection of this run and node that was cut off has left beside the folder: the copy of an archive."""
     base, own = os.path.split(os.path.normpath(module.params["hand_to"]))
+    ours = own.rpartition("-")[0]
     for name in os.listdir(base):
         path = os.path.join(base, name)
-        if name.startswith("burnin-%s-" % os.path.basename(module.params["run_dir"])) and name != own and os.lstat(path).st_uid == uid:
+        # Several nodes may be one machine (a demo), and one's name may begin with another's: only the random end may differ.
+        if name != own and name.rpartition("-")[0] == ours and os.lstat(path).st_uid == uid:
             shutil.rmtree(path, ignore_errors=True)
 
 

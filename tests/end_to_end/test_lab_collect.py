@@ -113,9 +113,15 @@ def user(node: Node, name: str) -> int:
 
 def test_a_large_archive_over_sudo_takes_little_memory_and_nobody_else_can_read_it(rack: Rack) -> None:
     temporary = rack.node.root / "var/tmp"
-    for name, owner in ((f"burnin-{RUN}-cutoff", user(rack.node, OPERATOR)), (f"burnin-{RUN}-of-another", user(rack.node, "nobody"))):
+    for name, owner in (
+        (f"burnin-{RUN}-lab-n1-cut_off", user(rack.node, OPERATOR)),
+        (f"burnin-{RUN}-lab-n1-ofanother", user(rack.node, "nobody")),
+    ):
         (temporary / name).mkdir(mode=0o700)
         os.chown(temporary / name, owner, owner)
+
+    (temporary / f"burnin-{RUN}-lab-n1-x-12345678").mkdir(mode=0o700)
+    os.chown(temporary / f"burnin-{RUN}-lab-n1-x-12345678", user(rack.node, OPERATOR), user(rack.node, OPERATOR))
 
     done = rack.collect()
 
@@ -127,8 +133,10 @@ def test_a_large_archive_over_sudo_takes_little_memory_and_nobody_else_can_read_
     assert {(0o700, user(rack.node, OPERATOR)), (0o600, user(rack.node, OPERATOR))} <= done.seen
     assert done.seen <= {(0o700, user(rack.node, OPERATOR)), (0o600, user(rack.node, OPERATOR)), (0o600, 0)}  # root's until it is whole
     assert done.read == ""
-    assert rack.left() == [f"burnin-{RUN}-of-another"], "what a collection that was cut off had left is gone too, another user's is not"
-    (temporary / f"burnin-{RUN}-of-another").rmdir()
+    kept = [f"burnin-{RUN}-lab-n1-ofanother", f"burnin-{RUN}-lab-n1-x-12345678"]
+    assert rack.left() == kept, "what a collection that was cut off had left is gone too; another user's and another node's is not"
+    for name in kept:
+        (temporary / name).rmdir()
 
 
 def test_an_archive_above_the_limit_is_refused_with_its_size_and_what_to_do(rack: Rack) -> None:
