@@ -6,6 +6,7 @@ import json
 import os
 import re
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -22,9 +23,11 @@ def h100(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return host("bare", str(fake_root.build(tmp_path_factory.mktemp("h100"))))
 
 
-def read(tmp_path: Path, *faults: str, kind: str = "hgx-h100", driver: str = "") -> dict[str, Any]:
-    pairs = [fault.partition("=") for fault in faults]
-    return host("bare", str(fake_root.build(tmp_path, kind, driver, tuple((name, int(place or 0)) for name, _, place in pairs))))
+def read(*faults: str, kind: str = "hgx-h100", driver: str = "") -> dict[str, Any]:
+    """A tree is a thousand small files: in memory where there is such a place."""
+    pairs = tuple((name, int(place or 0)) for name, _, place in (fault.partition("=") for fault in faults))
+    with TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
+        return host("bare", str(fake_root.build(Path(folder), kind, driver, pairs)))
 
 
 def test_a_whole_node_is_read_whole(h100: dict[str, Any]) -> None:
@@ -74,16 +77,16 @@ def test_a_drive_is_told_by_serial_and_size(h100: dict[str, Any]) -> None:
     assert (drive["width"], drive["speed_gts"], drive["port_max_speed_gts"]) == (4, 16.0, 32.0)
 
 
-def test_the_bridges_of_nvlink_5_are_seen_in_their_product_data_and_are_nobodys_network(tmp_path: Path) -> None:
-    found = read(tmp_path, kind="hgx-b200")
+def test_the_bridges_of_nvlink_5_are_seen_in_their_product_data_and_are_nobodys_network() -> None:
+    found = read(kind="hgx-b200")
 
     assert (found["nvlink5"], found["nvswitches"]) == (True, 0)
     assert [nic["rdma"] for nic in found["nics"] if nic["nvlink5_bridge"]] == ["mlx5_8", "mlx5_9", "mlx5_10", "mlx5_11"]
     assert sum(not nic["nvlink5_bridge"] for nic in found["nics"]) == 8
 
 
-def test_a_box_of_cards_has_neither(tmp_path: Path) -> None:
-    found = read(tmp_path, kind="pcie-l40s")
+def test_a_box_of_cards_has_neither() -> None:
+    found = read(kind="pcie-l40s")
 
     assert (found["nvlink5"], found["nvswitches"], len(found["gpus"]), len(found["nics"])) == (False, 0, 8, 2)
     assert {nic["link_layer"] for nic in found["nics"]} == {"Ethernet"}
@@ -113,8 +116,8 @@ def test_virtual_functions_are_no_cards(tmp_path: Path) -> None:
     assert (len(found["gpus"]), len(found["nics"])) == (8, 10)
 
 
-def test_after_provisioning_the_driver_is_seen_on_each_gpu(tmp_path: Path) -> None:
-    found = read(tmp_path, driver="580.126.09")
+def test_after_provisioning_the_driver_is_seen_on_each_gpu() -> None:
+    found = read(driver="580.126.09")
 
     assert {gpu["driver"] for gpu in found["gpus"]} == {"nvidia"}
     assert found["modules"]["nvidia"] == {"version": "580.126.09"}
@@ -147,10 +150,10 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("fault", "look", "expected"), CHANGES)
-def test_a_planted_fault_is_read(fault: str, look: Any, expected: object, h100: dict[str, Any], tmp_path: Path) -> None:
+def test_a_planted_fault_is_read(fault: str, look: Any, expected: object, h100: dict[str, Any]) -> None:
     assert look(h100) != expected
 
-    assert look(read(tmp_path, fault)) == expected
+    assert look(read(fault)) == expected
 
 
 def test_an_empty_root_says_nothing_and_breaks_nothing(tmp_path: Path) -> None:
