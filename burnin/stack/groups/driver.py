@@ -15,7 +15,8 @@ ARCHIVE = {"ubuntu": "Ubuntu", "debian": "Debian"}
 # What the driver's packages are called; container tools, EGL platforms, GPUDirect Storage and Optimus have versions of their own.
 SAME_VERSION = (
     "^libnvidia-(?!container|egl)", "^nvidia-(?!container|egl|fs|gds|prime|settings|modprobe|xconfig|cuda|driver-(pinning|assistant|local-repo))",
-    "^libnvsdm", "^cuda-drivers", "^libcuda(debugger)?1$", "^libnv(cuvid|optix)1$",
+    "^libnvsdm", "^cuda-drivers", "^libcuda(debugger)?1$", "^libnv(cuvid|optix)1$", "^lib(egl|gles|glx)-nvidia", "^firmware-nvidia-gsp",
+    "^xserver-xorg-video-nvidia",
 )  # fmt: skip
 # Debian builds these from source packages of their own, with versions of their own.
 APART = "container|egl|cuda|fs|opencl-dev|support|installer-cleanup|kernel-common|modprobe|settings|persistenced|xconfig|cudnn|cg|profiler|visual|openjdk|tesla"

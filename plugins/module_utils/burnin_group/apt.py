@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import tempfile
@@ -25,6 +24,7 @@ from ansible.module_utils.burnin_group.model import (
     of_version,
     unmet,
     unwanted,
+    upstream,
 )  # fmt: skip
 
 UPDATE_S, SIMULATE_S, TRANSACTION_S = 600, 120, 3600  # a mirror that trickles; a driver's DKMS build in its scripts
@@ -144,6 +144,7 @@ class Apt:
             if plan is None:
                 raise place.why_not(group)
             self._complete(group, plan, installed)
+            plan.finish = sorted(name for name, one in installed.items() if not one.whole and name not in plan.touched)
             plan.downgrade = sorted(name for name, (old, new) in plan.change.items() if self.newer(old, new))
             place.measure(plan, self._sizes)
         return plan
@@ -161,10 +162,13 @@ class Apt:
     def _words(self, group: Group, installed: Mapping[str, Installed]) -> List[str]:
         """For apt-get install: the specs, what must follow to the same version, and what must go (`name-`)."""
         words = [spec for _name, _version, spec in group.packages]
+        same = {name for name, one in installed.items() if any_match(group.same_version, one.name) and not of_version(one.version, group.version)}
+        # What has the old version and is only held (nvidia-modprobe) goes along: a `>=` would leave it behind on the way back.
+        old = {upstream(installed[name].version) for name in same}
         for name, one in sorted(installed.items()):
             if unwanted(group, one.name):
                 words.append(name + "-")
-            elif name not in group.names and any_match(group.same_version, one.name) and not of_version(one.version, group.version):
+            elif name not in group.names and (name in same or (upstream(one.version) in old and any_match(group.hold, one.name))):
                 words.append(name)
         return words
 
@@ -211,8 +215,7 @@ class Apt:
     def apply(self, group: Group, plan: Plan) -> None:
         exact = {**plan.install, **{name: new for name, (_old, new) in plan.change.items()}}
         words = ["%s=%s" % one for one in sorted(exact.items())] + [name + "-" for name in sorted(plan.remove)]
-        # What is half-configured is finished by naming it.
-        words += [name for name, one in sorted(self.installed().items()) if not one.whole and group.ours(one.name) and name not in exact]
+        words += plan.finish  # what is half-configured is finished by naming it
         argv = ["apt-get", "install", "-y", "-q", "--no-install-recommends", "--allow-change-held-packages"]
         argv += ["-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold", "-o", "DPkg::Lock::Timeout=60"]
         argv += [] if plan.remove else ["--no-remove"]
@@ -265,10 +268,8 @@ class Place:
     def _copy(self, paths: Iterable[Path], to: Path, gone: Sequence[str]) -> None:
         for path in paths:
             if path.is_file() and self.apt._told(path) not in gone:
-                try:
-                    os.link(str(path), str(to / path.name))
-                except OSError:
-                    shutil.copy2(str(path), str(to / path.name))
+                # A copy, never a link: what is written here must not reach the node's own file.
+                shutil.copy2(str(path), str(to / path.name))
 
     def _options(self) -> List[str]:
         told = {
@@ -321,6 +322,7 @@ class Place:
             "--no-install-recommends",
             "--allow-downgrades",
             "--allow-change-held-packages",
+            "--ignore-hold",  # ours hold what they drag in as well; what others hold is judged by core.py
         ]
         self.said = node.run([*argv, "install", "--", *words], SIMULATE_S)
         if self.said.returncode:

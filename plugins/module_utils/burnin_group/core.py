@@ -61,7 +61,7 @@ class Done:
     def plain(self) -> Dict[str, Any]:
         down = {name: list(self.plan.change[name]) for name in self.plan.downgrade}
         return {
-            "group": self.group, "version": self.version, "installed": self.plan.install, "removed": self.plan.remove, "downgraded": down,
+            "group": self.group, "version": self.version, "installed": self.plan.install, "removed": self.plan.remove, "finished": self.plan.finish, "downgraded": down,
             "upgraded": {name: list(pair) for name, pair in self.plan.change.items() if name not in down}, "held": self.held, "files": self.files,
             "services": self.services, "alternatives": self.alternatives, "initramfs": self.initramfs, "reboot_required": self.reboot_required,
             "notes": self.notes,

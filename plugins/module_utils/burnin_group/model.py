@@ -94,21 +94,22 @@ def group_of(told: Mapping[str, Any]) -> Group:
 
 @dataclass
 class Plan:
-    """What one transaction would do. `change`: name -> (old, new)."""
+    """What one transaction would do. `change`: name -> (old, new). `finish`: packages of the group that were left half-installed."""
 
     install: Dict[str, str] = field(default_factory=dict)
     change: Dict[str, Tuple[str, str]] = field(default_factory=dict)
     remove: Dict[str, str] = field(default_factory=dict)
     downgrade: List[str] = field(default_factory=list)
+    finish: List[str] = field(default_factory=list)
     disk_kib: int = 0
     fetch_kib: int = 0
 
     def __bool__(self) -> bool:
-        return bool(self.install or self.change or self.remove)
+        return bool(self.install or self.change or self.remove or self.finish)
 
     @property
     def touched(self) -> List[str]:
-        return sorted({*self.install, *self.change, *self.remove})
+        return sorted({*self.install, *self.change, *self.remove, *self.finish})
 
 
 class Manager(Protocol):

@@ -173,7 +173,7 @@ def settle_services(names: Sequence[str], start: bool, check: bool) -> Tuple[Lis
 
 def settle_alternative(root: Path, name: str, path: str, check: bool) -> bool:
     """Have the alternative lead there; whether it changed. Raises Refusal where that is none of its choices."""
-    where = [] if root == Path("/") else ["--altdir", str(root / "etc/alternatives"), "--admindir", str(root / "var/lib/dpkg/alternatives")]
+    where = [] if root == Path("/") else ["--root", str(root)]
     done = run(["update-alternatives", *where, "--query", name])
     told: Dict[str, str] = {}
     choices = []
