@@ -208,7 +208,7 @@ def _shown(
         problems.note("measurements.jsonl is there without a readable journal: nothing says which run it belongs to, so it does not count.")
         measured = iter(())
     keys = {part.gpu: part.key for part in parts or ()}
-    rows, invalid = windows.read(keys, measured, run.planned, problems)
+    rows, invalid = windows.read(keys, measured, run.planned, problems) if parts is not None else ([], {})
     if told.complete:
         _thin(identity, rows, told, problems)
     found = [replace(part, invalid=(*part.invalid, *invalid.get(part.key, ())), losses=_losses(part, told)) for part in parts or ()]
@@ -219,7 +219,7 @@ def _shown(
 
 def _thin(identity: Mapping[str, Any], rows: Sequence[windows.Row], told: journal.JournalFacts, problems: Problems) -> None:
     """What a run that came to its end owes beside its numbers. One that did not come to it is no pass anyway."""
-    if not isinstance(mapping(identity.get("after")).get("gpus"), list):
+    if identity and not isinstance(mapping(identity.get("after")).get("gpus"), list):
         problems.note("identity.json has no second look: whether its GPUs were still there after the load is not shown.")
     if not told.boots_told:
         problems.note("journal.jsonl does not say on which boot the run began and ended: whether the node went down is not shown.")

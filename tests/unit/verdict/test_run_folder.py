@@ -76,6 +76,13 @@ def test_a_file_that_is_not_there_is_never_a_pass(name: str) -> None:
     assert expected[name] in node_codes(document)
 
 
+def test_of_a_broken_identity_the_reason_is_told_and_not_its_every_consequence() -> None:
+    document = folder().changed("n0", identity="{").document()
+
+    (found,) = (one for entry in document["nodes"] if entry["node"] == "n0" for one in entry["findings"])
+    assert found["why"].startswith("identity.json is not JSON")
+
+
 @pytest.mark.parametrize("share", [0.1, 0.35, 0.5, 0.75, 0.95])
 @pytest.mark.parametrize("name", ["identity", "journal", "measurements"])
 def test_a_file_that_was_cut_off_is_never_a_pass(name: str, share: float) -> None:
