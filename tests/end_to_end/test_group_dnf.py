@@ -100,6 +100,34 @@ class Node:
         self.dnf.do("install", *specs)
         (self.root / "etc/yum.repos.d/cuda.repo").unlink()
 
+    def automatic(self) -> None:
+        """dnf-automatic, which has no --installroot; the program is this module of dnf's Python."""
+        etc = self.root / "etc/dnf"
+        places = {
+            "installroot": self.root,
+            "reposdir": self.root / "etc/yum.repos.d",
+            "pluginconfpath": etc / "plugins",
+            "persistdir": self.root / "var/lib/dnf",
+        }
+        places |= {"cachedir": self.root / "var/cache/automatic", "logdir": self.root / "var/log"}
+        base = "\n".join(f"{name} = {path}" for name, path in places.items())
+        settings = self.root / "automatic.conf"
+        settings.write_text(
+            "[commands]\nupgrade_type = default\ndownload_updates = yes\napply_updates = yes\nnetwork_online_timeout = 0\n"
+            f"[emitters]\nemit_via = stdio\n[base]\n{base}\nmodule_platform_id = platform:el9\n"
+        )
+        code = "import sys, dnf.rpm, dnf.automatic.main as automatic\n"
+        code += "dnf.rpm.detect_releasever = lambda root: '9'\n"  # read from this machine, which is none of EL
+        code += "sys.exit(automatic.main(sys.argv[1:]))"
+        done = subprocess.run(
+            ["/usr/bin/python3", "-c", code, "--installupdates", str(settings)],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
     def state(self) -> dict[str, str]:
         """Every file, but what rpm keeps beside its database while it is open."""
         files = (path for path in sorted(self.root.rglob("*")) if path.is_file() and path.suffix not in (".pid", ".lock"))
@@ -143,16 +171,23 @@ def test_the_pinned_one_of_three_versions_and_nothing_else_afterwards(node: Node
 
 def test_check_mode_on_a_virgin_root_tells_the_same_and_changes_nothing(node: Node) -> None:
     node.publish(FIRST, LATER)
-    before = node.state()
+    before = {**node.state(), **times()}
 
     told = node.settle(node.wanted(), check=True)
-    untouched = node.state()
+    untouched = {**node.state(), **times()}
     done = node.settle(node.wanted())
 
     assert untouched == before
     assert told["changed"]
     assert told["installed"] == done["installed"]
     assert {"/etc/yum.repos.d/burnin-cuda.repo", "/etc/pki/rpm-gpg/RPM-GPG-KEY-burnin-cuda"} <= set(told["files"])
+
+
+def times() -> dict[str, str]:
+    """What dnf and its plugins might write outside of the root, and what we might leave behind."""
+    files = (file for place in ("/var/cache/dnf", "/var/lib/dnf", "/etc/dnf") for file in Path(place).rglob("*") if file.is_file())
+    left = [str(path) for path in Path("/var/tmp").glob("burnin-dnf-*")]
+    return {**{str(file): str(file.stat().st_mtime_ns) for file in files}, "left": str(left)}
 
 
 def test_a_second_run_asks_dnf_nothing_even_where_the_stream_has_a_newer_build(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,6 +260,20 @@ def test_another_branch_is_another_stream_and_at_580_fabric_manager_is_renamed(n
     ]
     assert "/etc/dnf/modules.d/nvidia-driver.module" in done["files"]
     assert not node.settle(node.wanted(FIRST))["changed"]
+
+
+def test_dnf_automatic_moves_nothing_of_it_and_without_the_locks_it_does(node: Node) -> None:
+    node.publish(FIRST)
+    node.settle(node.wanted())
+    node.publish(FIRST, LATER)
+
+    node.automatic()
+    held = node.versions()
+    node.locks.write_text("")
+    node.automatic()
+
+    assert set(held.values()) == {FIRST}
+    assert set(node.versions().values()) == {LATER}
 
 
 def test_without_module_streams_as_on_el_10(node: Node) -> None:

@@ -54,7 +54,10 @@ def opened(ask: Answer) -> dnf.Base:
         conf.substitutions["releasever"] = release
     base = dnf.Base(conf)
     options(conf, ask["setopt"], None)
-    base.init_plugins(disabled_glob=("show-leaves", "show_leaves"))  # it asks for the command line
+    if ask["action"] == "apply":
+        base.init_plugins(disabled_glob=["show_leaves"])  # it asks for the command line
+    else:  # one of them writes a cache for the shell below /var, another the repositories of a subscription
+        base.init_plugins(disabled_glob=["*"], enable_plugins=["versionlock"])
     base.pre_configure_plugins()
     base.read_all_repos()
     for repo in base.repos.all():
