@@ -14,6 +14,9 @@ import yaml
 from burnin.cli import app
 from burnin.inventory import SITE_VARIABLES
 from burnin.node.catalog import TESTS
+from burnin.preflight.codes import CODES as PREFLIGHT_CODES
+from burnin.preflight.expected import boards, shipped_boards
+from burnin.preflight.policy import outcomes
 from burnin.stack.drift import codes as drift
 from burnin.verdict.codes import CODES
 from burnin.verdict.policy import default_policy
@@ -87,11 +90,37 @@ def codes() -> list[str]:
         "## Finding codes",
         "",
         *table(("code", "of", "what to do"), rows),
+        *preflight_codes(),
         "## Codes of a drift",
         "",
         head,
         "",
         *table(("code", "of", "outcome", "what to do"), drifts),
+    ]
+
+
+def preflight_codes() -> list[str]:
+    """What preflight finds, and the parts that it expects."""
+    rows: list[tuple[object, ...]] = []
+    for name, code in PREFLIGHT_CODES.items():
+        entry = outcomes()[name]
+        comes_to = entry["value"] if "ready" not in entry else f"{entry['value']}, ready {entry['ready']}"
+        rows.append((f"[{name}](runbooks/{name}.md)", comes_to, entry["why"], code.action))
+    facts: list[tuple[object, ...]] = []
+    for board, parts in shipped_boards().items():
+        skus = ", ".join(sku for sku, of in boards().items() if of == board)
+        for name, fact in parts.items():
+            facts.append((board, name, fact["value"], fact["unit"], fact["why"], fact["source"], fact["confidence"]))
+        facts.append((board, "SKUs", skus, "", "", "", ""))
+    return [
+        "## Codes of the preflight",
+        "",
+        "See [preflight](preflight.md). A FAIL that rests on a fact of low confidence is a REVIEW.",
+        "",
+        *table(("code", "outcome", "why", "what to do"), rows),
+        "## Parts that the preflight expects, by board",
+        "",
+        *table(("board", "part", "value", "unit", "why", "source", "confidence"), facts),
     ]
 
 

@@ -52,6 +52,7 @@ def asked(
     accept_drift: object = None,
     judge_parts: bool = True,
     judge_stack: bool = True,
+    today: date | None = None,
 ) -> Asked:
     """The inventory's variables for one node. Raises InventoryError naming variable, value and remedy.
 
@@ -73,7 +74,7 @@ def asked(
         name,
         None if count is None else int(str(count)),
         expected_parts(name, parts),
-        accepted(accept),
+        accepted(accept, today),
         judge_parts,
         stack or None,
         accept_drift,

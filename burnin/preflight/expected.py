@@ -47,6 +47,12 @@ def _shipped() -> Mapping[str, Any]:
     return found
 
 
+def shipped_boards() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+    """Board -> part -> {value, unit, why, source, confidence}, as shipped."""
+    found: Mapping[str, Mapping[str, Mapping[str, Any]]] = _shipped()["boards"]
+    return found
+
+
 def boards() -> Mapping[str, str]:
     """SKU -> its board."""
     found: Mapping[str, str] = _shipped()["parts"]

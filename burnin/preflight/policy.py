@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
@@ -39,20 +40,44 @@ def limit(name: str) -> Any:
     return _data()["limits"][name]["value"]
 
 
-def accepted(site: object) -> dict[str, str]:
-    """burnin_preflight_accept, checked: code -> reason. Raises InventoryError: a waiver without its reason is not taken."""
+def accepted(site: object, today: date | None = None) -> dict[str, str]:
+    """burnin_preflight_accept, checked: code -> reason, of those whose day is not over. Raises InventoryError.
+
+    {CODE: reason}, or a list of {code, why, who, until} as in burnin_drift_accept. A waiver without its reason is not taken.
+    """
     if site in (None, ""):
         return {}
-    if not isinstance(site, Mapping):
+    if isinstance(site, Mapping):
+        site = [{"code": code, "why": why} for code, why in site.items()]
+    if not isinstance(site, list | tuple):
         raise InventoryError(
-            f"burnin_preflight_accept: found {type(site).__name__}; expected a mapping like {{NIC_MISSING: 'reason, who, until'}}"
+            f"burnin_preflight_accept: found {type(site).__name__}; expected a mapping like {{NIC_MISSING: 'why, who, until'}}"
         )
-    for code, reason in site.items():
-        if code not in (*CODES, *SHARED):
-            near = get_close_matches(str(code), [*CODES, *SHARED], 1)
-            raise InventoryError(
-                f"burnin_preflight_accept: {str(code)[:60]!r} is no code of the preflight" + (f"; did you mean {near[0]}?" if near else "")
-            )
-        if not isinstance(reason, str) or not reason.strip():
-            raise InventoryError(f"burnin_preflight_accept: {code} has no reason; say why, who decided it and until when")
-    return {str(code): str(reason).strip() for code, reason in site.items()}
+    found = {}
+    for entry in site:
+        told = entry if isinstance(entry, Mapping) else {"code": entry}
+        code, until = _checked(told)
+        if until is None or today is None or today <= until:
+            ending = f", until {until}" if until else ""
+            found[code] = f"{str(told['why']).strip()}{', by ' + str(told['who']) if told.get('who') else ''}{ending}"
+    return found
+
+
+def _checked(entry: Mapping[str, Any]) -> tuple[str, date | None]:
+    code, why, until = str(entry.get("code")), entry.get("why"), entry.get("until")
+    if code not in (*CODES, *SHARED):
+        near = get_close_matches(code, [*CODES, *SHARED], 1)
+        raise InventoryError(
+            f"burnin_preflight_accept: {code[:60]!r} is no code of the preflight" + (f"; did you mean {near[0]}?" if near else "")
+        )
+    for key in entry:
+        if key not in ("code", "why", "who", "until"):
+            raise InventoryError(f"burnin_preflight_accept: {code}: {str(key)[:40]!r} is none of code, why, who, until")
+    if not isinstance(why, str) or not why.strip():
+        raise InventoryError(f"burnin_preflight_accept: {code} has no reason; say why, who decided it and until when")
+    if until is None or isinstance(until, date):
+        return code, until
+    try:
+        return code, date.fromisoformat(str(until))
+    except ValueError:
+        raise InventoryError(f"burnin_preflight_accept: {code}: until is {str(until)[:40]!r}; expected a day like 2026-12-31") from None

@@ -124,6 +124,7 @@ class ActionModule(ActionBase):
             stack=variables.get("burnin_stack"),
             judge_parts=arguments["judge"] == "all",
             judge_stack=arguments["judge"] in ("all", "stack"),
+            today=utc_now().date(),
         )
 
     def _identity(self, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -53,7 +53,14 @@ def test_every_sku_that_the_stack_knows_has_its_gpus_and_its_board() -> None:
             {"accept": {"NIC_MISING": "x"}}, "'NIC_MISING' is no code of the preflight; did you mean NIC_MISSING?", id="a misspelt code"
         ),
         pytest.param({"accept": {"NIC_MISSING": " "}}, "NIC_MISSING has no reason; say why", id="a waiver without its reason"),
-        pytest.param({"accept": ["NIC_MISSING"]}, "burnin_preflight_accept: found list; expected a mapping", id="a bare code"),
+        pytest.param({"accept": ["NIC_MISSING"]}, "NIC_MISSING has no reason", id="a bare code"),
+        pytest.param({"accept": "NIC_MISSING"}, "burnin_preflight_accept: found str; expected a mapping", id="a code as text"),
+        pytest.param(
+            {"accept": [{"code": "NIC_DOWN", "why": "x", "til": 1}]},
+            "NIC_DOWN: 'til' is none of code, why, who, until",
+            id="a misspelt key",
+        ),
+        pytest.param({"accept": [{"code": "NIC_DOWN", "why": "x", "until": "Friday"}]}, "until is 'Friday'; expected a day", id="no day"),
         pytest.param({"sku": "H100"}, "burnin_sku: 'H100' is unknown; known: ", id="no SKU of ours"),
         pytest.param({"expected_gpus": "eight"}, "burnin_expected_gpus: found 'eight'; expected a whole number", id="GPUs as a word"),
         pytest.param({"level": "full"}, "preflight_level: found 'full'; expected one of bare, ready", id="no level"),
@@ -64,6 +71,15 @@ def test_a_variable_that_cannot_be_meant_is_refused_by_name(wrong: dict[str, Any
         bridge.asked(wrong.pop("level", "bare"), **wrong)
 
     assert message in str(refused.value)
+
+
+def test_a_waiver_holds_through_its_day() -> None:
+    waiver = [{"code": "NIC_MISSING", "why": "card on order", "who": "kim", "until": "2026-12-31"}]
+
+    held = bridge.asked("bare", accept=waiver, today=date(2026, 12, 31)).accept
+    over = bridge.asked("bare", accept=waiver, today=date(2027, 1, 1)).accept
+
+    assert (held, over) == ({"NIC_MISSING": "card on order, by kim, until 2026-12-31"}, {})
 
 
 def test_a_number_in_quotes_and_ids_as_lspci_writes_them_are_taken() -> None:
