@@ -12,6 +12,7 @@ from pathlib import Path
 from burnin.adapters.ansible_env import Workplace, environment, program, workplace
 from burnin.adapters.names import check_host_name
 from burnin.adapters.processes import end
+from burnin.adapters.secrets import vault_arguments
 from burnin.errors import BrokenError, InventoryError
 
 GROUP = "gpu_nodes"
@@ -45,12 +46,14 @@ def list_hosts(
     envvars: Mapping[str, str] | None = None,
     work_base: Path | None = None,
     timeout_s: float = TIMEOUT_S,
+    ansible_args: Sequence[str] = (),
 ) -> Inventory:
     """The hosts of `group`, as `ansible-inventory --list` resolves them. Raises InventoryError, one line, for whatever is amiss."""
     sources = inventory_sources(inventory)
     named = ", ".join(str(source) for source in inventory)
     with workplace(work_base) as place:
         argv = [str(program("ansible-inventory")), "--list", *(word for source in sources for word in ("-i", source))]
+        argv += vault_arguments(ansible_args)  # an inventory in vaults could not be read without
         argv += ["--limit", limit] if limit is not None else []
         argv += ["-e", f"@{place.write('extravars', json.dumps(dict(extravars)))}"] if extravars else []
         done = _run(argv, place, environment(place, project.absolute(), envvars or {}), timeout_s, named)
@@ -61,7 +64,10 @@ def list_hosts(
         raise InventoryError(f"--limit {limit}: matches no host or group of {named}: {', '.join(unmatched)}; correct it or leave it out")
     found = _parse(done.stdout, group, named, warnings)
     if not found.hosts and limit is not None:
-        everyone = list_hosts(project, inventory, None, extravars, group=group, envvars=envvars, work_base=work_base, timeout_s=timeout_s)
+        everyone = list_hosts(
+            project, inventory, None, extravars, group=group, envvars=envvars, work_base=work_base, timeout_s=timeout_s,
+            ansible_args=ansible_args,
+        )  # fmt: skip
         raise InventoryError(
             f"--limit {limit}: leaves none of the {len(everyone.hosts)} hosts of {group} in {named} ({_few(everyone.hosts)})"
         )

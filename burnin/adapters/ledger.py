@@ -16,6 +16,7 @@ MAX_MESSAGE_CHARACTERS = 2000
 MAX_DETAIL_CHARACTERS = 1000
 NOTES_KEPT = 3
 SCRUBBED = "***"
+FEW_WORDS, DEEPEST = 8, 4
 CONTROLLER = "localhost"  # the opening play of each playbook runs there; it is no stranger
 ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
@@ -65,9 +66,9 @@ class Scrubber:
     """Takes secrets and unprintable characters out of what people will read."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        # A secret with a quote or a line break stands escaped in JSON and in Python's repr. Longest first: one may hold another.
+        # A secret with a quote or a line break stands escaped in JSON and in Python's repr.
         forms = {form for secret in secrets if secret for form in (secret, secret.encode("unicode_escape").decode(), _escaped(secret))}
-        self._secrets = re.compile("|".join(re.escape(form) for form in sorted(forms, key=len, reverse=True))) if forms else None
+        self._secrets = re.compile(_any_of(forms)) if forms else None
 
     def text(self, text: str, limit: int = MAX_MESSAGE_CHARACTERS) -> str:
         """Scrubbed before it is cut, or the cut would leave half a secret."""
@@ -87,6 +88,18 @@ class Scrubber:
 
     def _scrub(self, text: str) -> str:
         return self._secrets.sub(SCRUBBED, text) if self._secrets else text
+
+
+def _any_of(words: Iterable[str], depth: int = 0) -> str:
+    """A pattern for any of these, the longest first: one may hold another. By first letter, or a thousand words would be tried at each place."""
+    words = set(words)
+    if len(words) <= FEW_WORDS or depth == DEEPEST:
+        return "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
+    heads: dict[str, list[str]] = {}
+    for word in sorted(words):
+        heads.setdefault(word[:1], []).append(word[1:])
+    nothing_more = ["" for _ in heads.pop("", [])]
+    return "|".join([f"{re.escape(head)}(?:{_any_of(rests, depth + 1)})" for head, rests in heads.items()] + nothing_more)
 
 
 def _escaped(secret: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -80,20 +80,20 @@ def burn_in(
     cancel: Cancel,
     *,
     preflight: bool,
-    hosts: Collection[str] | None = None,
+    hosts: Mapping[str, Mapping[str, Any]] | None = None,
     reference: Path | None = None,
     interval_s: float | None = None,
 ) -> dict[str, Any]:
     """Drive the run in this folder to its verdict; returns the verdict's document. Safe to call again on a run that was interrupted.
 
-    `hosts`: what the inventory has now; the run's other nodes are told of and not tried. None: all of them.
+    `hosts`: what the inventory has now, with variables; the run's other nodes are told of and not tried. None: all of them.
     """
     give_up_s = patience_s(target)
     with locked(folder), Loads(folder) as loads:
         run = read_run_json(folder)
         asked = stop_word(folder)
         plan = check_plan(run["plan"])
-        driver = Driver(folder, target, cancel, lambda event: _watch(event, show))
+        driver = Driver(folder, target, cancel, lambda event: _watch(event, show), hosts)
         nodes = _reachable_by_name(driver, run, hosts, show, loads)
         ready = _ready(driver, nodes, show, preflight=preflight)
         _heed(folder, asked, cancel)
@@ -113,7 +113,7 @@ def burn_in(
         return conclude(folder, show, reference)
 
 
-def _reachable_by_name(driver: Driver, run: dict[str, Any], hosts: Collection[str] | None, show: Show, loads: Loads) -> list[str]:
+def _reachable_by_name(driver: Driver, run: dict[str, Any], hosts: Mapping[str, Any] | None, show: Show, loads: Loads) -> list[str]:
     """The run's nodes that are still in the inventory. Of the others a person is told, and the verdict."""
     folders = _folders(run)
     gone = sorted(set(folders) - set(hosts)) if hosts is not None else []

@@ -21,10 +21,14 @@ States = dict[str, NodeStatus]
 
 def _driver(folder: Path, target: Target, cancel: Cancel) -> tuple[Driver, list[str], list[str]]:
     """The driver, the run's nodes, and those that are no longer in the inventory."""
-    driver = Driver(folder, target_of(folder, target), cancel)
+    full = target_of(folder, target)
     nodes = [str(node["node"]) for node in read_run_json(folder)["inventory"]["nodes"]]
-    there = present(driver.target)
-    return driver, [node for node in nodes if node in there], [node for node in nodes if node not in there]
+    there = present(full)
+    return (
+        Driver(folder, full, cancel, hosts=there),
+        [node for node in nodes if node in there],
+        [node for node in nodes if node not in there],
+    )
 
 
 def _states(result: PlayResult | None) -> States:

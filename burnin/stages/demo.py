@@ -55,7 +55,7 @@ def run(*, nodes: int, gpus: int, seed: int, out: Path, show: Show, cancel: Canc
         shutil.rmtree(place, ignore_errors=True)
     target = Target((str(folder / "inventory"),), variables=variables, work_base=folder)
     show.say(f"A simulated rack of {len(hosts)} nodes x {gpus} GPUs; everything is in {folder}")
-    return folder, burn_in(folder, target, show, cancel, preflight=True, interval_s=POLL_S), hosts
+    return folder, burn_in(folder, target, show, cancel, preflight=True, hosts=hosts, interval_s=POLL_S), hosts
 
 
 def _inventory(place: Path, nodes: int) -> Path:

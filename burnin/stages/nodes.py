@@ -12,6 +12,7 @@ from burnin.adapters.cancel import Cancel
 from burnin.adapters.clock import utc_now
 from burnin.adapters.project import project, role_variables
 from burnin.adapters.run_files import append_line, read_run_json
+from burnin.adapters.secrets import secrets_of
 from burnin.errors import BrokenError, InventoryError
 from burnin.inventory import GROUP, check_variables
 
@@ -43,7 +44,7 @@ class Target:
 def resolve(target: Target) -> dict[str, dict[str, Any]]:
     """host -> variables of every node. Refuses a misspelt variable of ours. Raises InventoryError."""
     root = project()
-    found = list_hosts(root, target.inventory, target.limit, target.variables, group=GROUP)
+    found = list_hosts(root, target.inventory, target.limit, target.variables, group=GROUP, ansible_args=target.ansible_args)
     roles = role_variables(root)
     check_variables(target.variables, roles, "-e")
     for host, variables in found.hosts.items():
@@ -56,18 +57,25 @@ def present(target: Target) -> dict[str, dict[str, Any]]:
 
     Nothing is refused here: a variable misspelt since must not keep anybody from stopping a load.
     """
-    found = list_hosts(project(), target.inventory, None, target.variables, group=GROUP, work_base=target.work_base)
+    found = list_hosts(
+        project(), target.inventory, None, target.variables, group=GROUP, work_base=target.work_base, ansible_args=target.ansible_args
+    )
     return {host: dict(variables) for host, variables in found.hosts.items()}
 
 
 @dataclass(slots=True)
 class Driver:
-    """Plays on the nodes of one run folder. Collects per node what happened; never lets one node decide for another."""
+    """Plays on the nodes of one run folder. Collects per node what happened; never lets one node decide for another.
+
+    `hosts`: the inventory's hosts and variables where they are known; else they are asked for before the first play.
+    """
 
     folder: Path
     target: Target
     cancel: Cancel
     watch: Watch = lambda _event: None
+    hosts: Mapping[str, Mapping[str, Any]] | None = field(default=None, repr=False)
+    _known: tuple[str, ...] | None = field(default=None, repr=False)
 
     def play(
         self, playbook: str, hosts: Sequence[str], *, stage: str, timeout_s: float | None = None, deaf: bool = False, **variables: Any
@@ -122,8 +130,13 @@ class Driver:
         return {name: host.state for name, host in result.hosts.items()}
 
     def _secrets(self) -> tuple[str, ...]:
-        """Every value of the -e variables that are not ours, however deep: scrubbed from every message."""
-        return tuple(value for name, given in self.target.variables.items() if not name.startswith("burnin_") for value in _values(given))
+        """What is scrubbed from every message: the secrets of the inventory, and all of the -e variables that are not ours, however deep."""
+        if self._known is None:
+            hosts = present(self.target) if self.hosts is None else self.hosts
+            given = [value for name, value in self.target.variables.items() if not name.startswith("burnin_")]
+            found = secrets_of(project(), {**hosts, "": self.target.variables}, self.target.ansible_args)
+            self._known = (*sorted(found), *(value for one in given for value in _values(one)))
+        return self._known
 
 
 def _values(given: Any) -> list[str]:

@@ -57,17 +57,18 @@ def go(
     show.say(f"Run {opened.run_id}: {count(len(opened.nodes), 'node')}, plan {opened.plan.name}, in {opened.folder}")
     try:
         if burn_in:
-            return opened.folder, burn_in_stage(opened.folder, target, show, cancel, preflight=preflight, reference=reference)
-        return opened.folder, _look(opened, target, show, cancel)
+            document = burn_in_stage(opened.folder, target, show, cancel, preflight=preflight, hosts=hosts, reference=reference)
+            return opened.folder, document
+        return opened.folder, _look(opened, target, hosts, show, cancel)
     finally:
         if target.check and burn_in:
             shutil.rmtree(opened.folder)  # a dry run is no run: the newest run stays the newest
 
 
-def _look(opened: Opened, target: Target, show: Show, cancel: Cancel) -> dict[str, Any]:
+def _look(opened: Opened, target: Target, hosts: Mapping[str, Mapping[str, Any]], show: Show, cancel: Cancel) -> dict[str, Any]:
     """Preflight alone: who is there, judged against what was bought."""
     with locked(opened.folder):
-        driver = Driver(opened.folder, target, cancel)
+        driver = Driver(opened.folder, target, cancel, hosts=hosts)
         show.stage(f"Preflight of {count(len(opened.nodes), 'node')}")
         result = driver.play("preflight.yml", [node.node for node in opened.nodes], stage="preflight", timeout_s=PLAY_TIMEOUT_S)
         for name, state in driver.note_all("preflight", result).items():

@@ -334,6 +334,40 @@ def test_no_secret_is_kept(rack: Rack) -> None:
     assert "canary" not in done.stdout + done.stderr
 
 
+def test_no_secret_of_the_inventory_that_a_node_echoes_back_is_kept(rack: Rack) -> None:
+    """A node says what it likes: here its Python tells all that it was given, and the passwords that it was signed in with."""
+    canaries = ["PW-canary-1", "PW-canary-2", "BMC-canary-3", "TOK-canary-4", "VAULT-canary-5", "ENV-canary-6"]
+    talker = rack.base / "talker"
+    talker.write_text(f"#!/bin/sh\necho 'sudo: {' '.join(canaries)}' >&2\nexit 1\n", encoding="utf-8")
+    talker.chmod(0o755)
+    (rack.base / "pw").write_text("opens-it", encoding="utf-8")
+    vault = [str(BURNIN.with_name("ansible-vault")), "encrypt", "--vault-password-file", str(rack.base / "pw")]
+    rack.write(
+        {
+            "n1": {"ansible_python_interpreter": str(talker), "ansible_become_password": canaries[0], "ansible_ssh_pass": canaries[1]},
+            "n2": {"bmc": {"password": canaries[2]}, "vendor_token": canaries[3]},
+            "n3": {"ansible_become_pass": "{{ lookup('env', 'SITE_PW') }}"},
+        },
+        compress=0,
+    )
+    (rack.base / "host_vars").mkdir()
+    (rack.base / "host_vars" / "n2.yml").write_text(f"bmc_password: {canaries[4]}\n", encoding="utf-8")
+    subprocess.run([*vault, str(rack.base / "host_vars" / "n2.yml")], capture_output=True, check=True)
+
+    done = subprocess.run(
+        [str(BURNIN), "site", "-i", "hosts.yml", "--plan", "plan.yaml", "--", "--vault-password-file", str(rack.base / "pw")],
+        cwd=rack.base, env={**os.environ, "SITE_PW": canaries[5]}, capture_output=True, text=True, timeout=200, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 10, done.stderr
+    assert "sudo: *** *** *** *** *** ***" in (rack.folder / "controller.jsonl").read_text(encoding="utf-8")
+    kept = [path for path in rack.folder.rglob("*") if path.is_file()]
+    assert len(kept) > 10
+    for file in kept:
+        assert b"canary" not in file.read_bytes(), file
+    assert "canary" not in done.stdout + done.stderr
+
+
 def test_check_changes_nothing(rack: Rack) -> None:
     done = rack.call("run", "-i", "hosts.yml", "--plan", "plan.yaml", "--check")
 

@@ -62,14 +62,21 @@ class Run:
         write_json(folder / "run.json", self.document)
         monkeypatch.setattr(nodes, "play", self.play)
         self.inventory = list(NAMES)
-        monkeypatch.setattr(nodes, "list_hosts", lambda *_, **__: Inventory("gpu_nodes", {name: {} for name in self.inventory}, {}))
+        self.listed = 0
+        self.secrets: set[tuple[str, ...]] = set()
+        monkeypatch.setattr(nodes, "list_hosts", self.list_hosts)
         monkeypatch.setattr(stage, "conclude", lambda *_: {"concluded": True})
         monkeypatch.setattr(Cancel, "wait", lambda *_: False)
+
+    def list_hosts(self, *_: Any, **__: Any) -> Inventory:
+        self.listed += 1
+        return Inventory("gpu_nodes", {name: {"bmc_password": f"PW-{name}"} for name in self.inventory}, {})
 
     def play(self, request: Any, **_: Any) -> PlayResult:
         name = request.playbook.removeprefix("burnin_").removesuffix(".yml")
         self.played.append((name, request.hosts))
         self.variables[name] = dict(request.extravars)
+        self.secrets.add(request.secrets)
         self.before.get(name, lambda: None)()
         answer = self.answers.get(name, lambda host: HostResult(host, HostState.OK, data={"state": "finished"}))
         return PlayResult("finished", 0, {host: answer(host) for host in request.hosts})
@@ -333,3 +340,12 @@ def test_a_node_that_was_cleared_after_its_whole_run_was_collected_is_no_trouble
 
     assert [name for name, _ in run.played] == ["start"]
     assert run.words("failed") == {}
+
+
+@pytest.mark.parametrize("resumed", [True, False])
+def test_the_secrets_of_the_inventory_are_known_to_every_play_and_asked_for_once(run: Run, resumed: bool) -> None:
+    run.resume() if resumed else run.go()
+
+    assert len(run.played) == 3
+    assert run.secrets == {("PW-n1", "PW-n2", "PW-n3")}
+    assert run.listed == 1
