@@ -26,6 +26,8 @@ ROOT = Path(__file__).resolve().parents[2]
 ansible.module_utils.__path__.append(str(ROOT / "plugins/module_utils"))
 from ansible.module_utils.burnin_group import core  # noqa: E402
 from ansible.module_utils.burnin_group.dnf import Dnf  # noqa: E402
+from ansible.module_utils.burnin_group.dnf_ask import Place  # noqa: E402
+from ansible.module_utils.burnin_group.model import Refusal  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
@@ -241,6 +243,19 @@ def test_a_pin_back_takes_the_whole_set_back(node: Node) -> None:
     assert not node.settle(node.wanted(FIRST))["changed"]
 
 
+def test_what_somebody_installed_of_the_set_follows_and_is_held(node: Node) -> None:
+    node.publish(FIRST, LATER, streams=False)
+    node.by_hand("nvidia-fabric-manager-devel")
+
+    done = node.settle(node.wanted())
+    node.dnf.do("upgrade")
+
+    assert done["downgraded"] == {"nvidia-fabric-manager-devel": [f"0:{LATER}-1", f"0:{FIRST}-1"]}
+    assert done["held"] == ["nvidia-fabric-manager-devel"]
+    assert set(node.versions().values()) == {FIRST}
+    assert not node.settle(node.wanted())["changed"]
+
+
 def test_another_branch_is_another_stream_and_at_580_fabric_manager_is_renamed(node: Node) -> None:
     node.publish(OLD, FIRST, LATER)
     node.settle(node.wanted(OLD))
@@ -350,6 +365,28 @@ def test_a_lock_that_holds_nothing_is_found_out(node: Node) -> None:
     assert caught.value.code == "NOT_HELD"
     assert "`dnf upgrade` would still move" in caught.value.message
     assert "/etc/pki/rpm-gpg/RPM-GPG-KEY-burnin-cuda" in caught.value.changed["files"]
+
+
+def test_a_transaction_that_breaks_tells_what_changed_and_what_was_held_stays_held(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.publish(FIRST, LATER, streams=False)
+    node.by_hand("nvidia-fabric-manager-devel")
+    node.settle(node.wanted())
+    asked = Place.ask
+
+    def breaks(place: Place, action: str, *more: Any, **named: Any) -> Any:
+        if action == "apply":
+            raise Refusal("TRANSACTION_FAILED", "a scriptlet failed")
+        return asked(place, action, *more, **named)
+
+    monkeypatch.setattr(Place, "ask", breaks)
+
+    with pytest.raises(core.Failed) as caught:
+        core.settle(node.manager(), node.wanted(LATER), check=False)
+
+    assert caught.value.code == "TRANSACTION_FAILED"
+    assert caught.value.changed["files"] == ["/etc/dnf/plugins/versionlock.list"]
+    assert not caught.value.changed["changed"]
+    assert any(line.startswith("nvidia-fabric-manager-devel-") for line in node.locks.read_text().splitlines())
 
 
 # What is refused; each leaves the node as it was.

@@ -150,7 +150,7 @@ class Dnf:
         listed = next(file.content for file in files if file.path == self._told(self.system.lock_list))
         self._place = self._staged(files, gone, listed)
         self._asked = {
-            "specs": [spec for _name, _version, spec in group.packages] + ([] if self.system.has_versionlock() else [PLUGIN]),
+            "specs": self._specs(group),
             "locks": [line for line in dnf_files.block(group.locks, group.excludes) if not line.startswith("#")],
             "streams": [f"{module}:{stream}" for module, stream in _streams(group)],
             "remove": sorted({row.name for row in self._rows if unwanted(group, row.name)}),
@@ -164,6 +164,13 @@ class Dnf:
         plan = _plan(told["install"], told["remove"])
         self._complete(group, told)
         return plan
+
+    def _specs(self, group: Group) -> list[str]:
+        """What is asked for, and what else is installed of the set and must follow."""
+        specs = [spec for _name, _version, spec in group.packages] + ([] if self.system.has_versionlock() else [PLUGIN])
+        release = "" if "-" in group.version else "-*"
+        stay = [row.name for row in self._rows if any_match(group.same_version, row.name) and not of_version(row.evr, group.version)]
+        return specs + [f"{name}-{group.version}{release}" for name in stay if name not in group.names and not unwanted(group, name)]
 
     def _not_twice(self, group: Group) -> None:
         halves = {name: versions for name, versions in dnf_files.twice(self._rows).items() if group.ours(name.rpartition(".")[0])}
