@@ -37,7 +37,7 @@ def test_a_secret_is_known_by_its_name(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("ansible_ssh_private_key_file", "/root/.ssh/id"), ("signing_key", "~/keys/site"), ("repo_key", "https://mirror/key.asc"),
+        ("ansible_ssh_private_key_file", "/srv/keys/id"), ("signing_key", "~/keys/site"), ("repo_key", "https://mirror/key.asc"),
         ("host_key", "AAAAC3Nza"), ("site_public_key", "AAAAC3Nza"), ("authorized_keys", "ssh-ed25519 AAAA me"), ("repo_key", "cuda.gpg"),
         ("burnin_sku", "H100-SXM5-80GB"), ("keyboard", "german"), ("compass", "north"), ("vault_password_file", "/run/x"),
         ("bmc_password", "abc"), ("bmc_password", True), ("bmc_password", None), ("bmc_password", ""),
