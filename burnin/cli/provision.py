@@ -13,6 +13,7 @@ from rich.text import Text
 
 from burnin.cli import options, out
 from burnin.outcome import exit_code
+from burnin.status import count
 
 STYLE = {
     "failed": "bold red",
@@ -31,7 +32,8 @@ VERBS = {
     "files": "files",
     "services": "services",
 }
-MOST_ROWS, MOST_NAMES = 60, 6
+MOST_ROWS, MOST_NAMES = 60, 3
+BY_NAME = ("installed", "upgraded", "downgraded", "removed", "services")
 
 
 def register(app: typer.Typer) -> None:
@@ -77,7 +79,7 @@ def finish(folder: Path | None, document: Mapping[str, Any], *, as_json: bool) -
             console.print(_text(f"… and {hidden} more; provision.json lists them all", "dim"))
         summary = document["summary"]
         counts = ", ".join(f"{number} {state.replace('_', ' ')}" for state, number in summary.items() if number and state != "nodes")
-        console.print(_text(f"{summary['nodes']} nodes: {counts}"))
+        console.print(_text(f"{count(summary['nodes'], 'node')}: {counts}"))
         for note in document["notes"]:
             console.print(_text(f"Note: {note}", "yellow"))
         if folder is not None:
@@ -109,12 +111,12 @@ def _changes(node: Mapping[str, Any]) -> str:
 
 
 def _change(one: Mapping[str, Any]) -> str:
-    """'driver 580.126.09: installed 12 (nvidia-open, ...), files 3', else the task's name."""
+    """'driver 580.126.09: installed 12, files 3', few packages by name; else the task's name. All names are in provision.json."""
     parts = []
     for name, verb in VERBS.items():
         names = list(one.get(name) or ())
         if names:
-            parts.append(f"{verb} {len(names)} ({', '.join(names[:MOST_NAMES])}{', ...' if len(names) > MOST_NAMES else ''})")
+            parts.append(f"{verb} {', '.join(names) if name in BY_NAME and len(names) <= MOST_NAMES else len(names)}")
     return f"{one['group']} {one['version']}".strip() + f": {', '.join(parts)}" if one["group"] and parts else str(one["task"])
 
 

@@ -6,7 +6,7 @@ import json
 import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +115,7 @@ def _is_batch(value: Any) -> bool:
 def provision(driver: Driver, nodes: list[str], show: Show, pace: Pace) -> dict[str, Story]:
     """Play it on these nodes; what became of each. A batch that failed as a whole ends Ansible's play: the rest is played on, where no limit was set."""
     stories = {node: Story() for node in nodes}
-    driver = Driver(driver.folder, driver.target, driver.cancel, lambda event: _hear(stories, event, show))
+    driver = replace(driver, watch=lambda event: _hear(stories, event, show))
     left, batches = list(nodes), len(nodes) if pace.serial is not None else 1
     while left and not driver.cancel():
         result = driver.play(PLAYBOOK, left, stage=STAGE, timeout_s=BATCH_S * batches, **pace.variables())

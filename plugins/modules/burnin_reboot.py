@@ -17,6 +17,10 @@ options:
     description: The kernel that must run, as C(uname -r) says it; empty for any.
     type: str
     default: ""
+  running:
+    description: The kernel that counts as the one that runs, for an image that runs on another machine's kernel; empty for the real one.
+    type: str
+    default: ""
   driver:
     description: The version of the module nvidia that must be loaded where a GPU is on the PCI bus; empty for any.
     type: str
@@ -117,6 +121,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "kernel": {"type": "str", "default": ""},
+            "running": {"type": "str", "default": ""},
             "driver": {"type": "str", "default": ""},
             "root": {"type": "path", "default": "/"},
             "runs": {"type": "path", "default": "/var/lib/burnin"},
@@ -133,7 +138,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     p = module.params
-    found = state.read(Path(p["root"]), Path(p["runs"]))
+    found = state.read(Path(p["root"]), Path(p["runs"]), p["running"])
     if not found["boot_id"]:
         module.fail_json(
             msg="%s cannot be read; expected the boot id of a Linux kernel: without it no reboot can be proved"

@@ -26,9 +26,9 @@ BOOTING = ("initializing", "starting")
 COMMAND_S = 20
 
 
-def read(root: Path, runs: Path) -> dict[str, Any]:
-    """All of it. `runs`: where burn-ins are kept on the node, below the root too."""
-    kernel = text(root / "proc/sys/kernel/osrelease")
+def read(root: Path, runs: Path, running: str = "") -> dict[str, Any]:
+    """All of it. `runs`: where burn-ins are kept on the node, below the root too. `running`: the kernel that counts as the one that runs."""
+    kernel = running or text(root / "proc/sys/kernel/osrelease")
     return {
         "boot_id": text(root / BOOT_ID),
         "kernel": kernel,
