@@ -16,6 +16,7 @@ from burnin.adapters.clock import utc_now
 from burnin.adapters.run_files import locked, write_json
 from burnin.errors import InventoryError, StackError
 from burnin.stack.checking import check
+from burnin.stack.hardware import hardware
 from burnin.stack.model import VARIABLE, Problem, errors
 from burnin.stack.reading import read_stack
 from burnin.stages.burn_in import Show
@@ -71,9 +72,14 @@ def _problems(variables: Mapping[str, Any]) -> list[Problem | str]:
         return [f"has no {VARIABLE}; give the site a group_vars/all/stack.yml (inventory/example has one)."]
     stack, problems = read_stack(variables[VARIABLE])
     sku = variables.get("burnin_sku")
+    unknown: list[Problem | str] = []
+    try:
+        _ = hardware(str(sku)) if sku else None
+    except StackError as problem:
+        unknown, sku = [f"burnin_sku: {problem}"], None
     if stack is not None:
         problems = [*problems, *check(stack, utc_now().date(), [str(sku)] if sku else ())]
-    return list(problems)
+    return [*unknown, *problems]
 
 
 def _few(names: Iterable[str]) -> str:

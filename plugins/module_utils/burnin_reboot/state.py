@@ -56,7 +56,7 @@ def text(path: Path) -> str | None:
 
 def _names(folder: Path) -> list[str]:
     try:
-        return sorted(os.listdir(folder))  # noqa: PTH208  names are all that is needed
+        return sorted(os.listdir(folder))
     except OSError:
         return []
 
@@ -116,7 +116,7 @@ def processes(root: Path) -> list[dict[str, Any]]:
 
 def _target(link: Path) -> str:
     try:
-        return os.readlink(link)  # noqa: PTH115  a link of the kernel's, not a path
+        return os.readlink(link)
     except OSError:
         return ""
 
