@@ -132,7 +132,7 @@ def site(
     json: options.Json = False,
     ansible_args: options.AnsibleArgs = None,
 ) -> int:
-    """The whole way: preflight, then burn-in of the nodes that passed it, then the verdict.
+    """The whole way: preflight, the pinned stack, burn-in of the nodes that passed, the verdict.
 
     Example: burnin site -i inventory/mysite
     """

@@ -18,6 +18,7 @@ from burnin.node.plan import check_plan
 from burnin.stages.judging import judge_run
 from burnin.stages.loads import Loads, few
 from burnin.stages.nodes import Driver, Target
+from burnin.stages.provision import in_site
 from burnin.stages.reporting import write_reports
 from burnin.status import NodeStatus, clean, count, duration, parse
 
@@ -95,6 +96,7 @@ def burn_in(
         plan = check_plan(run["plan"])
         driver = Driver(folder, target, cancel, lambda event: _watch(event, show), hosts)
         nodes = _reachable_by_name(driver, run, hosts, show, loads)
+        nodes = in_site(driver, run, nodes, show)
         ready = _ready(driver, nodes, show, preflight=preflight)
         _heed(folder, asked, cancel)
         started = _start(driver, run, ready, show, plan.planned_s, loads) if ready and not cancel() else []

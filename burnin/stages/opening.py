@@ -79,11 +79,12 @@ def open_run(
     source: Mapping[str, Any] | None = None,
     burn_in: bool = True,
     preflight: bool = False,
+    provision: Mapping[str, Any] | None = None,
     run_id: str | None = None,
 ) -> Opened:
     """Make runs/<run_id>/ with run.json and the node program in it. Nothing is written before everything was checked.
 
-    `preflight`: no node is burned in before it has passed one; a resume keeps to that.
+    `preflight`: no node is burned in before it has passed one; a resume keeps to that. `provision`: nor before it has the stack; at this pace.
     """
     policy = load_policy(policy_path)
     raw, checked = load_plan(plan)
@@ -103,6 +104,7 @@ def open_run(
         "policy": {"name": policy.name, "digest": policy.digest, "limits": policy.limits, "skus": policy.skus},
         "inventory": {"nodes": [{**asdict(node), "burn_in": burn_in} for node in nodes]},
         "preflight": preflight,
+        "provision": dict(provision) if provision is not None else None,
         "source": dict(source or {}),
         "tools": tools(),
         "digests": {"node_program": program, "plan": _digest(raw), "policy": policy.digest},

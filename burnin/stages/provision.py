@@ -8,22 +8,25 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from burnin.adapters.ansible import Event, PlayResult
 from burnin.adapters.cancel import Cancel
 from burnin.adapters.clock import utc_now
+from burnin.adapters.run_control import newest, read_ledger
 from burnin.adapters.run_files import locked, write_json
 from burnin.errors import InventoryError, StackError
 from burnin.stack.checking import check
 from burnin.stack.hardware import hardware
 from burnin.stack.model import VARIABLE, Problem, errors
 from burnin.stack.reading import read_stack
-from burnin.stages.burn_in import Show
 from burnin.stages.nodes import Driver, Target, resolve
 from burnin.stages.opening import open_run
 from burnin.stages.provisioned import Story, document
 from burnin.status import NodeStatus, clean, count
+
+if TYPE_CHECKING:
+    from burnin.stages.burn_in import Show
 
 PLAYBOOK, STAGE = "provision.yml", "provision"
 # One batch: gigabytes of packages, modules built, a reboot of twenty minutes. Tasks have limits of their own.
@@ -137,6 +140,32 @@ def provision(driver: Driver, nodes: list[str], show: Show, pace: Pace) -> dict[
     for node in nodes:
         driver.note(STAGE, node, _word(stories[node].state), told(stories[node]))
     return stories
+
+
+def in_site(driver: Driver, run: Mapping[str, Any], nodes: list[str], show: Show) -> list[str]:
+    """The nodes that are as the stack says, as a part of a run: provisioned now, or earlier in it. All of them where nothing is pinned.
+
+    One that was done is not gone over again: its load may be running.
+    """
+    pace = run.get(STAGE)
+    if pace is None:
+        return nodes
+    done = {node for node, state in newest(read_ledger(driver.folder), STAGE).items() if state == "ok"} & set(nodes)
+    rest = sorted(set(nodes) - done)
+    if not rest or driver.cancel():
+        return sorted(done)
+    check = driver.target.check
+    show.stage(f"Provision {count(len(rest), 'node')}{' (check: nothing is changed)' if check else ''}")
+    stories = provision(driver, rest, show, Pace(**pace))
+    write_json(driver.folder / "provision.json", document(str(run["run_id"]), stories, check=check))
+    well = [node for node in rest if _word(stories[node].state) == "ok"]
+    if check and (moved := [node for node in well if stories[node].state != "ok"]):
+        show.say(f"{_few(moved)}: would change, so their burn-in cannot be looked at yet (burnin provision --check says what).")
+        well = sorted(set(well) - set(moved))
+    if not driver.target.ansible_args:  # with --tags and the like nobody knows whether it looked at the nodes, at its end
+        for node in well:
+            driver.note("preflight", node, "ok", "at the end of provisioning")
+    return sorted(done.union(well))
 
 
 def _word(state: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from burnin.stages.burn_in import GIVE_UP, PLAY_TIMEOUT_S, Show, conclude, patie
 from burnin.stages.burn_in import burn_in as burn_in_stage
 from burnin.stages.nodes import Driver, Target, resolve
 from burnin.stages.opening import Opened, open_run
+from burnin.stages.provision import check_stacks, has_stack, pace_of
 from burnin.status import NodeStatus, clean, count
 
 DEFAULT_PLAN = "acceptance"
@@ -51,9 +52,13 @@ def go(
     hosts = resolve(target)
     target = with_patience(target, hosts)
     chosen = plan if not burn_in else plan_of(hosts, plan)
+    pace, warnings = _pinned(hosts, target) if preflight and burn_in else (None, [])
     opened = open_run(
-        hosts, plan=chosen or DEFAULT_PLAN, runs=runs, policy_path=policy, source=target.source(), burn_in=burn_in, preflight=preflight
-    )
+        hosts, plan=chosen or DEFAULT_PLAN, runs=runs, policy_path=policy, source=target.source(), burn_in=burn_in, preflight=preflight,
+        provision=pace,
+    )  # fmt: skip
+    for warning in warnings:
+        show.say(warning)
     show.say(f"Run {opened.run_id}: {count(len(opened.nodes), 'node')}, plan {opened.plan.name}, in {opened.folder}")
     try:
         if burn_in:
@@ -63,6 +68,16 @@ def go(
     finally:
         if target.check and burn_in:
             shutil.rmtree(opened.folder)  # a dry run is no run: the newest run stays the newest
+
+
+def _pinned(hosts: Mapping[str, Mapping[str, Any]], target: Target) -> tuple[dict[str, Any] | None, list[str]]:
+    """The pace at which the nodes are provisioned first, and what a person should know; None where the inventory pins nothing. Raises StackError."""
+    if not has_stack(hosts):
+        return None, [
+            "The inventory has no burnin_stack: nothing is pinned, so nothing is provisioned; the nodes are burned in as they are."
+        ]
+    warnings = [f"Warning: {warning}" for warning in check_stacks(hosts)]
+    return asdict(pace_of(hosts, target.variables)), warnings
 
 
 def _look(opened: Opened, target: Target, hosts: Mapping[str, Mapping[str, Any]], show: Show, cancel: Cancel) -> dict[str, Any]:
