@@ -210,6 +210,7 @@ def read_node(folder: Path) -> NodeFiles:
         journal=texts["journal.jsonl"],
         measurements=texts["measurements.jsonl"],
         collected=texts["collected.json"],
+        preflight=early,
         problems=tuple(damaged),
         lacking=tuple(lacking),
     )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from burnin.errors import RunFolderError
 from burnin.outcome import Outcome, overall
+from burnin.verdict import looked
 from burnin.verdict.case import Case, Found, Where, finding
 from burnin.verdict.measure import Cohort, Measured, measure
 from burnin.verdict.model import Evidence, Finding, Part
@@ -59,6 +60,7 @@ def judge(evidence: Evidence, policy: Policy, reference: Mapping[str, float] | N
     under = {key: {**slow.get(key, {}), **hot.get(key, {})} for key in sorted(slow.keys() | hot.keys())}
     case = Case(evidence, policy, measured, under, named_hot)
     found += [*slow_found, *hot_found, *speed.judge(case), *power.judge(case), *silence.judge(case), *completeness.judge(case)]
+    found += looked.judge(case)
     found = list(_capped(case, found))
     return Verdict(evidence, policy, _sorted([*found, *_sound(case, found)]), measured)
 

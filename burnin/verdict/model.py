@@ -93,6 +93,7 @@ class NodeFacts:
     where: str = ""  # where the journal ends, in words
     skipped: tuple[tuple[str, str], ...] = ()  # (test, reason)
     simulated: bool = False  # its identity says that its GPUs are simulated
+    preflight: tuple[Finding, ...] = ()  # what the newest preflight of it found, as it was judged then
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import polars as pl
 
 from burnin.errors import RunFolderError
 from burnin.node.plan import Plan, PlanProblem, check_plan
-from burnin.verdict import journal, windows
+from burnin.verdict import journal, looked, windows
 from burnin.verdict.identity import mark_duplicates, parts_of
 from burnin.verdict.model import WINDOW_COLUMNS, Evidence, NodeFacts, Part
 from burnin.verdict.policy import Policy
@@ -31,6 +31,7 @@ class NodeFiles:
     journal: str | None = None
     measurements: str | None = None
     collected: str | None = None
+    preflight: str | None = None
     problems: tuple[str, ...] = ()
     lacking: tuple[str, ...] = ()
 
@@ -169,7 +170,7 @@ def _node(run: _Run, entry: Mapping[str, Any], files: NodeFiles | None, word: _W
     if files is None or files == NodeFiles():
         return replace(facts, shown=False, complete=False), [], []
     problems = Problems((*word.damaged, *files.problems, *files.lacking))
-    facts = replace(facts, damaged=bool(files.problems or word.damaged))
+    facts = replace(facts, damaged=bool(files.problems or word.damaged), preflight=looked.findings(files.preflight))
     if files.identity is None:
         problems.note("identity.json is not there.")
     identity = document(files.identity, "identity.json", problems)
