@@ -81,9 +81,10 @@ class System:
                 words = file.readline(200).decode("ascii", "replace").lstrip("#!").split()
         except OSError as error:
             raise Refusal("NO_MANAGER", f"there is no dnf on this node ({error}); expected dnf 4, as EL 9 and 10 have it") from error
-        if not words or "python" not in words[-1]:
+        found = [word for word in words[:2] if "python" in word and not word.startswith("-")]  # `env python3`, `python3 -s`
+        if not found:
             raise Refusal("NO_MANAGER", f"{self.program} is not dnf 4, which is written in Python; expected the dnf of EL 9 or 10")
-        return words[-1]
+        return found[0]
 
     def packages(self) -> list[dnf_files.Installed]:
         """The rpm database. Raises Refusal where it cannot be read."""

@@ -14,8 +14,6 @@ EXCLUDE = re.compile(r"# exclude (\S+): (.+)")
 QUERY = "%{NAME}\\t%{ARCH}\\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\\n"
 # Several versions of these are there side by side: they are installed, never upgraded (dnf's installonlypkgs).
 SIDE_BY_SIDE = re.compile(r"^(kernel|kernel-(core|modules|modules-core|modules-extra|devel|rt|rt-.*|64k.*|uki-virt|debug.*)|gpg-pubkey)$")
-# What a boot loader would find: headers, tools and firmware are no kernel.
-KERNEL = re.compile(r"^kernel(-(rt|64k|uek|debug|rt-64k))*(-(core|modules|modules-core|uki-virt))?$")
 
 
 @dataclass(frozen=True)
@@ -25,11 +23,6 @@ class Installed:
     name: str
     arch: str
     evr: str
-
-    @property
-    def version(self) -> str:
-        """Without epoch and release: what upstream calls it."""
-        return self.evr.partition(":")[2].rpartition("-")[0]
 
     @property
     def lock(self) -> str:
@@ -93,12 +86,6 @@ def _parts(version: str) -> list[tuple[int, int, str]]:
         for part in re.findall(r"[0-9]+|[A-Za-z]+|~|\^", version)
     ]
     return [*found, (-1, 0, "")]
-
-
-def of_version(package: Installed, version: str) -> bool:
-    """Whether a package is of this upstream version, which may name the release as well (NCCL: 2.28.9-1+cuda12.9)."""
-    told = package.evr.partition(":")[2]
-    return version in (told, package.version)
 
 
 def blocks(text: str) -> dict[str, list[str]]:

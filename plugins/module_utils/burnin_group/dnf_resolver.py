@@ -46,10 +46,8 @@ def opened(ask: Answer) -> dnf.Base:
     elif ask["root"] != "/":
         conf.prepend_installroot("persistdir")
     conf.assumeyes, conf.clean_requirements_on_remove, conf.installonly_limit, conf.keepcache = True, False, 0, True
-    # Weak dependencies that an old install left out would join a transaction that is not about them.
-    conf.exclude_from_weak_autodetect = False
     conf.substitutions.update_from_etc(ask["root"], varsdir=conf.varsdir)
-    release = dnf.rpm.detect_releasever(ask["root"])
+    release = dnf.rpm.detect_releasever(ask["root"])  # $releasever_major follows from it by itself
     if release is not None:
         conf.substitutions["releasever"] = release
     base = dnf.Base(conf)
@@ -281,7 +279,7 @@ def movable(ask: Answer) -> Answer:
     base = opened(ask)
     base.upgrade_all()
     try:
-        base.resolve(allow_erasing=True)
+        base.resolve()
     except dnf.exceptions.DepsolveError as error:
         return {"upgrade": [], "problem": str(error)[:1000]}
     return {"upgrade": [row(package) for package in sorted(base.transaction.install_set) + sorted(base.transaction.remove_set)]}

@@ -146,24 +146,6 @@ def test_two_versions_at_once_are_told_but_of_kernels() -> None:
     assert files.twice([*here, *both]) == {"libnccl.x86_64": ["0:1-1", "0:2-1"]}
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("kernel", True), ("kernel-core", True), ("kernel-modules-core", True), ("kernel-64k-core", True), ("kernel-uki-virt", True),
-        ("kernel-uek-core", True), ("kernel-rt", True), ("kernel-devel", False), ("kernel-headers", False), ("kernel-tools", False),
-        ("kernel-mft", False), ("kernel-srpm-macros", False), ("kernel-modules-extra", False),
-    ],
-)  # fmt: skip
-def test_what_a_kernel_is(name: str, expected: bool) -> None:
-    assert bool(files.KERNEL.match(name)) is expected
-
-
-def test_a_version_with_its_release_or_without() -> None:
-    assert files.of_version(package("libnccl", "0:2.28.9-1+cuda12.9"), "2.28.9-1+cuda12.9")
-    assert files.of_version(package("nvidia-open", "3:580.126.09-1.el9"), "580.126.09")
-    assert not files.of_version(package("libnccl", "0:2.28.9-1+cuda13.0"), "2.28.9-1+cuda12.9")
-
-
 def test_a_repository_has_its_excludes_once_and_no_line_of_its_own_making() -> None:
     options = {"baseurl": "https://mirror.example/", "gpgcheck": "1", "excludepkgs": "mft*"}
 
