@@ -17,7 +17,7 @@ from pathlib import Path
 
 NVIDIA, MELLANOX, SWITCH, INTEL, MICRON = "10de", "15b3", "1000", "8086", "1344"
 GPU_CLASS, NVSWITCH_CLASS, BRIDGE_CLASS, IB_CLASS, ETHERNET_CLASS, NVME_CLASS = "030200", "068000", "060400", "020700", "020000", "010802"
-SPEED = {3: "8.0 GT/s PCIe", 4: "16.0 GT/s PCIe", 5: "32.0 GT/s PCIe"}
+SPEED = {1: "2.5 GT/s PCIe", 2: "5.0 GT/s PCIe", 3: "8.0 GT/s PCIe", 4: "16.0 GT/s PCIe", 5: "32.0 GT/s PCIe"}
 SECURE_BOOT = "SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 ACS_ALL, ACS_NONE = 0x1D, 0x01
 # The buses of the eight switches of a real node.
