@@ -106,7 +106,8 @@ def compare(
     looked = []
     for node, want in sorted(wanted.items()):
         seen = result.hosts.get(node)
-        if seen is None or seen.state is not HostState.OK or node not in hosts:
+        # One whose look failed for another reason (a clock that is off) has told what it has all the same; the folder was new.
+        if seen is None or seen.state not in (HostState.OK, HostState.FAILED) or node not in hosts:
             looked.append(_gone(node, "" if seen is None else f"{seen.state.value}: {seen.message}" if seen.message else seen.state.value))
             continue
         host = as_running(want, hosts[node])

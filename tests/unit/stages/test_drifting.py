@@ -54,7 +54,15 @@ def test_a_drifted_node_and_one_that_is_gone() -> None:
     assert document["nodes"][1]["findings"][0]["found"] == "unreachable: no route to host"
 
 
-@pytest.mark.parametrize("state", [HostState.UNREACHABLE, HostState.FAILED, HostState.MISSING])
+def test_a_node_whose_look_failed_after_it_had_told_what_it_has_is_judged() -> None:
+    drifted = Node()
+    drifted["libnvidia-ml1"]["held"] = False
+
+    assert codes(compared({"n1": drifted.host, "n2": Node().host}, {"n1": HostState.FAILED, "n2": HostState.OK}))["n1"] == ["HOLD_MISSING"]
+    assert codes(compared({"n2": Node().host}, {"n1": HostState.FAILED, "n2": HostState.OK}))["n1"] == ["DRIFT_UNREACHABLE"]
+
+
+@pytest.mark.parametrize("state", [HostState.UNREACHABLE, HostState.MISSING])
 def test_a_document_of_a_node_that_did_not_end_well_is_not_believed(state: HostState) -> None:
     document = compared({"n1": Node().host, "n2": Node().host}, {"n1": HostState.OK, "n2": state})
 
