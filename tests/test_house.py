@@ -37,6 +37,7 @@ RULES = (
     Rule(python.pure_packages_do_no_input_or_output, "burnin/verdict"),
     Rule(python.pure_packages_do_no_input_or_output, "burnin/report"),
     Rule(python.pure_packages_do_no_input_or_output, "burnin/stack"),
+    Rule(python.pure_packages_do_no_input_or_output, "burnin/preflight"),
     Rule(python.pure_packages_do_no_input_or_output, "burnin/readers"),
     Rule(python.node_package_runs_on_python_3_9, "burnin/node"),
     Rule(python.node_package_needs_no_other_package, "burnin/node"),

@@ -10,7 +10,7 @@ from house.tree import Tree
 
 OURS = r"(burnin|plugins|roles|scripts|tests)/.*\.py"
 UNWORLDLY = r"burnin/(?!adapters/|node/).*\.py"
-PURE = r"burnin/((verdict|report|stack|readers)/.*|node/catalog|node/plan)\.py"
+PURE = r"burnin/((verdict|report|stack|preflight|readers)/.*|node/catalog|node/plan)\.py"
 NODE = r"burnin/node/.*\.py"
 
 MODULE_LINES = 400
