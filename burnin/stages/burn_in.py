@@ -182,7 +182,9 @@ def _watch(event: Event, show: Show) -> None:
 def _preflight(driver: Driver, nodes: list[str], show: Show) -> list[str]:
     """The nodes that may be burned in."""
     show.stage(f"Preflight of {count(len(nodes), 'node')}")
-    states = driver.note_all("preflight", driver.play("preflight.yml", nodes, stage="preflight", timeout_s=PLAY_TIMEOUT_S))
+    # A load wants the driver and the stack: level ready, unless somebody asked for another.
+    level = {"preflight_level": "ready", **{name: value for name, value in driver.target.variables.items() if name == "preflight_level"}}
+    states = driver.note_all("preflight", driver.play("preflight.yml", nodes, stage="preflight", timeout_s=PLAY_TIMEOUT_S, **level))
     return sorted(node for node, state in states.items() if state is HostState.OK)
 
 
