@@ -10,6 +10,7 @@ from typing import Any
 
 import ansible.module_utils
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[3]
 ansible.module_utils.__path__.append(str(ROOT / "plugins/module_utils"))
@@ -231,3 +232,15 @@ def test_a_group_of_another_form_is_refused_by_name() -> None:
         with pytest.raises(model.Refusal) as refused:
             model.group_of(wrong)
         assert refused.value.code == "BAD_GROUP"
+
+
+def test_no_task_that_changes_packages_is_cut_off_by_the_time_limit_of_a_look() -> None:
+    """Found with a real driver: ansible.cfg's five minutes ended while dkms was building, and dpkg was left half-configured."""
+    found = []
+    for path in sorted((ROOT / "roles").glob("*/tasks/*.yml")):
+        for task in yaml.safe_load(path.read_text(encoding="utf-8")) or []:
+            if {"burnin_group", "burnin_dkms", "burnin_boot"} & set(task):
+                found.append((f"{path.parent.parent.name}/{path.name}", task.get("timeout", 0) >= 3600))
+
+    assert len(found) >= 9
+    assert [name for name, patient in found if not patient] == []
