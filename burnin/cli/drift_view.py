@@ -58,7 +58,7 @@ def _found(row: Mapping[str, Any]) -> str:
     told, nodes = row["found"], len(row["nodes"])
     shown = [one["found"] + (f" ({one['nodes']} of {nodes})" if len(told) > 1 else "") for one in told[:MOST_FOUND]]
     rest = f"; and {len(told) - MOST_FOUND} more (--json has all)" if len(told) > MOST_FOUND else ""
-    expected = row["expected"]
+    expected = row["expected"] if row["outcome"] != "INCONCLUSIVE" else []
     return "; ".join(shown) + rest + (f". Expected: {expected[0]}" if len(expected) == 1 else "")
 
 

@@ -25,7 +25,7 @@ CODES: dict[str, Code] = {
     # what runs
     "DRIVER_REBOOT_NEEDED": Code(
         "node", FAIL, "The loaded module and the library on disk differ: programs that start now fail. No GPU is at fault.",
-        "Drain the node and reboot it: `burnin provision` with reboot_allowed does both."),
+        "Drain the node and reboot it; `burnin provision` does, where reboot_allowed is left true."),
     "DRIVER_NOT_LOADED": Code(
         "node", FAIL, "There are GPUs on the PCI bus and no nvidia module is loaded.",
         "Look why: `modprobe nvidia; dmesg | tail`. Secure Boot, a module for another kernel and nouveau are the usual reasons."),
@@ -39,6 +39,13 @@ CODES: dict[str, Code] = {
         "Drain the node and reboot it."),
     "REBOOT_PENDING": Code(
         "node", FAIL, "A change was made that only a reboot brings into force.", "Drain the node and reboot it."),
+    # services
+    "FABRIC_MANAGER_DOWN": Code(
+        "node", FAIL, "Fabric manager does not run: no NVLink between the GPUs, CUDA error 802. No GPU is at fault.",
+        "`systemctl status nvidia-fabricmanager; journalctl -u nvidia-fabricmanager -b`; a version that does not fit the driver is the usual reason."),
+    "SERVICE_DOWN": Code(
+        "node", FAIL, "A service that the stack brings does not run, or will not after a reboot.",
+        "`systemctl status UNIT`, mend what it says, `systemctl enable --now UNIT`."),
     # kernel
     "KERNEL_NOT_PINNED": Code("node", FAIL, "Another kernel runs than the stack file pins.", "`burnin provision`, then reboot."),
     "KERNEL_NEWER_INSTALLED": Code(
@@ -93,13 +100,6 @@ CODES: dict[str, Code] = {
     "SOURCE_CONFLICT": Code(
         "node", FAIL, "Another file names the same repository: apt refuses both (Signed-By), or takes packages from the wrong one.",
         "Remove that file, or let `burnin provision` do so; one source has one owner."),
-    # services
-    "FABRIC_MANAGER_DOWN": Code(
-        "node", FAIL, "Fabric manager does not run: no NVLink between the GPUs, CUDA error 802. No GPU is at fault.",
-        "`systemctl status nvidia-fabricmanager; journalctl -u nvidia-fabricmanager -b`; a version that does not fit the driver is the usual reason."),
-    "SERVICE_DOWN": Code(
-        "node", FAIL, "A service that the stack brings does not run, or will not after a reboot.",
-        "`systemctl status UNIT`, mend what it says, `systemctl enable --now UNIT`."),
     # what was not seen
     "DRIFT_UNREAD": Code(
         "node", INCONCLUSIVE, "Not everything could be read, and what was not seen is no pass.",

@@ -9,7 +9,7 @@ from typing import Any
 
 from burnin.outcome import Outcome, overall
 from burnin.stack.drift.codes import CODES
-from burnin.stack.drift.finding import Finding
+from burnin.stack.drift.finding import Finding, listed
 from burnin.stack.drift.fleet import Shared
 from burnin.stack.drift.judging import ordered, verdict
 
@@ -70,12 +70,15 @@ def _by_code(nodes: Iterable[Looked]) -> list[dict[str, Any]]:
 
 def _row(found: list[tuple[str, Finding]], of: int) -> dict[str, Any]:
     first = found[0][1]
-    counted = Counter(finding.found for _, finding in found)
+    by_node: dict[str, list[Finding]] = defaultdict(list)
+    for node, finding in found:
+        by_node[node].append(finding)
+    counted = Counter(_together(mine) for mine in by_node.values())
     return {
         "code": first.code,
         "outcome": first.outcome.value,
         "groups": sorted({finding.group for _, finding in found}),
-        "nodes": sorted({node for node, _ in found}),
+        "nodes": sorted(by_node),
         "of": of,
         "found": [{"found": text, "nodes": number} for text, number in sorted(counted.items(), key=lambda one: (-one[1], one[0]))],
         "expected": sorted({finding.expected for _, finding in found}),
@@ -84,6 +87,13 @@ def _row(found: list[tuple[str, Finding]], of: int) -> dict[str, Any]:
         "accepted": sorted({finding.accepted for _, finding in found if finding.accepted is not None}) or None,
         "runbook": f"docs/runbooks/{first.code}.md",
     }
+
+
+def _together(mine: list[Finding]) -> str:
+    """What one node has of a code, in one text: its groups' findings told as one list."""
+    if len(mine) == 1:
+        return mine[0].found
+    return listed([item for finding in mine for item in finding.items or (finding.found,)])
 
 
 def _shared(one: Shared) -> dict[str, Any]:

@@ -158,6 +158,17 @@ def test_the_document_groups_by_code_over_the_nodes() -> None:
     assert [node["verdict"] for node in told["nodes"]] == ["PASS", "FAIL", "FAIL", "PASS", "PASS", "FAIL", "PASS", "PASS"]  # type: ignore[attr-defined]
 
 
+def test_several_groups_of_one_node_are_told_as_one_list() -> None:
+    nodes = fleet(2)
+    nodes["gpu-01"]["libnccl2"]["held"] = False
+    nodes["gpu-01"]["libcuda1"]["held"] = False
+
+    (row,) = made(nodes)["findings"]  # type: ignore[misc]
+
+    assert row["found"] == [{"found": "libcuda1, libnccl2", "nodes": 1}]
+    assert row["groups"] == ["driver", "nccl"]
+
+
 def test_the_document_depends_on_no_order() -> None:
     assert json.dumps(made(_drifted(), 1)) == json.dumps(made(_drifted(), 2))
 
