@@ -24,9 +24,9 @@ from lab.rpms import Published, private_dnf
 
 ROOT = Path(__file__).resolve().parents[2]
 ansible.module_utils.__path__.append(str(ROOT / "plugins/module_utils"))
-from ansible.module_utils.burnin_group import core  # noqa: E402
+from ansible.module_utils.burnin_group import core, dnf_ask  # noqa: E402
 from ansible.module_utils.burnin_group.dnf import Dnf  # noqa: E402
-from ansible.module_utils.burnin_group.dnf_ask import Place  # noqa: E402
+from ansible.module_utils.burnin_group.dnf_ask import Place, System  # noqa: E402
 from ansible.module_utils.burnin_group.model import Refusal  # noqa: E402
 
 pytestmark = pytest.mark.slow
@@ -137,6 +137,10 @@ class Node:
 
     def versions(self, *, epochs: bool = False) -> dict[str, str]:
         return {name: evr if epochs else evr.partition(":")[2].rpartition("-")[0] for name, evr in self.dnf.installed().items()}
+
+    def kernels(self) -> list[str]:
+        argv = ["rpm", f"--root={self.root}", "-q", "kernel", "--queryformat", "%{VERSION}-%{RELEASE}\\n"]
+        return sorted(subprocess.run(argv, check=True, capture_output=True, text=True).stdout.split())
 
     @property
     def locks(self) -> Path:
@@ -350,6 +354,58 @@ def test_a_kernel_on_hold_stays_where_it_is(node: Node) -> None:
     assert not node.settle(node.wanted(group="kernel"))["changed"]
 
 
+def test_a_pinned_kernel_comes_beside_the_old_one(node: Node) -> None:
+    older, newer = rpms.builds()["kernel"]
+    node.publish(kernel=[older])
+    node.by_hand("kernel", "kernel-devel")
+    node.dnf.source(node.publish(kernel=[older, newer]))
+    wanted = node.wanted(group="kernel", kernel={"rhel9": newer}, allow_kernel=True, reboot_after=True)
+    stubs = tuple(one for one in wanted.group.packages if "modules" not in one[0])
+    wanted = replace(wanted, group=replace(wanted.group, packages=stubs))
+
+    done = node.settle(wanted)
+    before = node.state()
+    node.dnf.do("upgrade")
+
+    assert set(done["installed"]) == {"kernel", "kernel-core", "kernel-devel"}
+    assert not done["removed"]
+    assert done["reboot_required"]
+    assert node.kernels() == [older, newer]
+    assert {name for name in before if "burnin-lab" in name} == {name for name in node.state() if "burnin-lab" in name}
+    assert not node.settle(wanted)["changed"]
+
+
+def test_the_plugin_comes_with_the_first_transaction_which_is_exact_without_it(
+    node: Node, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    node.publish(FIRST, LATER, NEXT)
+    unlocked_source(node, tmp_path / "base", "python3-dnf-plugin-versionlock")
+    monkeypatch.setattr(System, "has_versionlock", lambda system: "python3-dnf-plugin-versionlock" in node.dnf.installed())
+    asked, none = dnf_ask.resolver(), '[] if ask["action"] != "upgrade" else'
+    for old, new in (("enable_plugins=[", f"enable_plugins={none} ["), ('["show_leaves"]', '["show_leaves", "versionlock"]')):
+        assert old in asked
+        asked = asked.replace(old, new)
+    monkeypatch.setattr(dnf_ask, "resolver", lambda: asked)
+
+    done = node.settle(node.wanted())
+
+    assert done["installed"].pop("python3-dnf-plugin-versionlock") == "0:1-1"
+    assert {evr.partition(":")[2].partition("-")[0] for evr in done["installed"].values()} == {FIRST}
+    assert not node.settle(node.wanted())["changed"]
+
+
+def unlocked_source(node: Node, folder: Path, name: str) -> None:
+    """A repository of the distribution's with one package, which is empty."""
+    folder.mkdir()
+    spec = folder / "stub.spec"
+    spec.write_text(f"Name: {name}\nVersion: 1\nRelease: 1\nSummary: stub\nLicense: none\nBuildArch: noarch\n%description\nstub\n%files\n")
+    subprocess.run(
+        ["rpmbuild", "--quiet", "-bb", "--define", f"_rpmdir {folder}", "--define", f"_topdir {folder}/top", str(spec)], check=True
+    )
+    subprocess.run(["createrepo_c", "--quiet", str(folder)], check=True)
+    (node.root / "etc/yum.repos.d/base.repo").write_text(f"[base]\nname=base\nbaseurl=file://{folder}/\ngpgcheck=0\n")
+
+
 def test_a_lock_that_holds_nothing_is_found_out(node: Node) -> None:
     """What `dnf upgrade` would do is asked of dnf, not of the list."""
     node.publish(FIRST)
@@ -534,6 +590,27 @@ def test_a_dnf_that_works_is_waited_for(node: Node) -> None:
 
     assert f"process {holder.pid} (python" in told
     assert node.settle(node.wanted())["changed"]  # the file is still there, its process is not
+
+
+def test_a_dnf_that_begins_between_our_look_and_the_transaction_is_not_waited_for_unseen(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.publish(FIRST)
+    monkeypatch.setattr(System, "holders", lambda system: [])
+    pid = node.root / "var/lib/dnf/rpmdb_lock.pid"
+    pid.parent.mkdir(parents=True, exist_ok=True)
+    holder = held_by(f"import os,time\nopen({str(pid)!r},'w').write(str(os.getpid()))\n")
+    try:
+        with pytest.raises(core.Failed) as caught:
+            core.settle(node.manager(), node.wanted(), check=False)
+    finally:
+        holder.kill()
+        holder.wait()
+
+    assert caught.value.code == "LOCKED"
+    assert str(holder.pid) in caught.value.message
+    assert not caught.value.changed["installed"]
+    assert node.settle(node.wanted())["changed"]
 
 
 def held_by(code: str) -> subprocess.Popen[str]:

@@ -135,7 +135,7 @@ def _spec(thing: str, build: str) -> str:
     parts = [f"Name: burnin-lab-{thing}\nVersion: 1\nRelease: 1\nSummary: stub\nLicense: none\nAutoReqProv: no\n%description\nstub\n"]
     marks = []
     for package in _packages(thing, build):
-        name, mark = package["name"], f"/usr/share/burnin-lab/{package['name']}"
+        name, mark = package["name"], f"/usr/share/burnin-lab/{package.get('mark', package['name'])}"
         lines = [
             f"%package -n {name}",
             f"Version: {package['version']}",

@@ -45,7 +45,8 @@ def opened(ask: Answer) -> dnf.Base:
         conf.persistdir = ask["persistdir"]
     elif ask["root"] != "/":
         conf.prepend_installroot("persistdir")
-    conf.assumeyes, conf.clean_requirements_on_remove, conf.installonly_limit, conf.keepcache = True, False, 0, True
+    conf.exit_on_lock, conf.assumeyes, conf.keepcache = True, True, True
+    conf.clean_requirements_on_remove, conf.installonly_limit = False, 0  # nothing goes that was not asked to
     conf.substitutions.update_from_etc(ask["root"], varsdir=conf.varsdir)
     release = dnf.rpm.detect_releasever(ask["root"])  # $releasever_major follows from it by itself
     if release is not None:
@@ -268,6 +269,8 @@ def carry_out(base: dnf.Base) -> Answer:
     talk = Talk()
     try:
         base.do_transaction(display=talk)
+    except dnf.exceptions.LockError as error:  # taken since we looked
+        raise Cannot("LOCKED", str(error)) from error
     except dnf.exceptions.Error as error:
         code = "DISK_FULL" if "needs" in str(error) and "filesystem" in str(error) else "TRANSACTION_FAILED"
         raise Cannot(code, "; ".join([str(error).strip(), *talk.said])[:2000]) from error
