@@ -42,7 +42,7 @@ class Story:
 
     def hear(self, event: Event) -> None:
         """Take in one step."""
-        self.part = self.part or event.state != "skipped"
+        self.part = self.part or event.state not in ("start", "skipped")
         if event.ignored or event.state not in ("ok", "changed", "failed"):
             return
         data = event.data

@@ -130,7 +130,7 @@ CASES = [
     pytest.param(story(state=HostState.UNREACHABLE, message="no route"), "unreachable", 11, id="unreachable"),
     pytest.param(story(event("ok"), state=HostState.MISSING, cancelled=True), "cancelled", 11, id="a person stopped it"),
     pytest.param(story(event("ok"), state=HostState.MISSING, message="given up"), "given_up", 11, id="the roll ended in its batch"),
-    pytest.param(story(event("skipped"), state=HostState.MISSING), "not_reached", 11, id="the roll ended before its batch"),
+    pytest.param(story(event("start"), event("skipped"), state=HostState.MISSING), "not_reached", 11, id="the roll ended before its batch"),
 ]
 
 
