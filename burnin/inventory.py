@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
 from burnin.errors import InventoryError
+from burnin.preflight.expected import expected_parts
+from burnin.preflight.policy import accepted
 from burnin.verdict.policy import Policy
 
 GROUP = "gpu_nodes"
@@ -63,10 +65,27 @@ def _whole(host: str, name: str, value: Any, most: int) -> int | None:
     return value
 
 
+def _check_preflight(host: str, sku: str | None, variables: Mapping[str, Any]) -> None:
+    """What the site says of parts and waivers, before a node is touched. A value that is still a template is left to the role."""
+    checks: dict[str, Callable[[object], object]] = {
+        "burnin_sku_parts": lambda given: expected_parts(sku, given),
+        "burnin_preflight_accept": accepted,
+    }
+    for name, check in checks.items():
+        given = variables.get(name)
+        if isinstance(given, str) and "{{" in given:
+            continue
+        try:
+            check(given)
+        except InventoryError as problem:
+            raise InventoryError(f"{host}: {problem}") from None
+
+
 def node_of(host: str, variables: Mapping[str, Any], folder: str, policy: Policy) -> Node:
     """One node of the inventory. Raises InventoryError, or PolicyError for a SKU that is none of ours."""
     sku = _text(host, "burnin_sku", variables.get("burnin_sku"))
     policy.know_sku(sku)
+    _check_preflight(host, sku, variables)
     expected = _whole(host, "burnin_expected_gpus", variables.get("burnin_expected_gpus"), MOST_GPUS)
     return Node(
         node=host,

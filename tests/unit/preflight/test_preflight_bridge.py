@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import yaml
 
 from burnin.errors import InventoryError, StackError
+from burnin.inventory import node_of
 from burnin.outcome import Outcome
 from burnin.preflight import bridge
 from burnin.preflight.expected import boards, expected_parts
@@ -71,6 +73,20 @@ def test_a_variable_that_cannot_be_meant_is_refused_by_name(wrong: dict[str, Any
         bridge.asked(wrong.pop("level", "bare"), **wrong)
 
     assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        pytest.param({"burnin_sku_parts": {"nic": 8}}, "n1: burnin_sku_parts: 'nic' is no part that we look for", id="parts"),
+        pytest.param({"burnin_preflight_accept": ["NIC_MISSING"]}, "n1: burnin_preflight_accept: NIC_MISSING has no reason", id="a waiver"),
+    ],
+)
+def test_a_site_that_writes_it_wrongly_is_told_before_a_node_is_touched(variables: dict[str, Any], message: str) -> None:
+    with pytest.raises(InventoryError, match=re.escape(message)):
+        node_of("n1", variables, "n1", default_policy())
+
+    assert node_of("n1", dict.fromkeys(variables, "{{ later }}"), "n1", default_policy()).node == "n1"
 
 
 def test_a_waiver_holds_through_its_day() -> None:
