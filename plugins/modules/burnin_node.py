@@ -197,7 +197,9 @@ def hand_over(module, answer):
     sweep(module, owner.st_uid)
     free = shutil.disk_usage(folder).free
     if free < answer["bytes"]:
-        refuse(module, answer, "%s has %d free. Make room there or set burnin_run_handover to another file system" % (folder, free // 2**20))
+        refuse(
+            module, answer, "%s has %d free. Make room there or set burnin_run_handover to another file system" % (folder, free // 2**20)
+        )
     name = os.path.basename(answer["path"])
     with open(answer["path"], "rb") as source:
         handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=inside)
