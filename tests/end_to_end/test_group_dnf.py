@@ -295,6 +295,48 @@ def test_dnf_automatic_moves_nothing_of_it_and_without_the_locks_it_does(node: N
     assert set(node.versions().values()) == {LATER}
 
 
+def test_the_other_flavour_goes_in_the_same_transaction(node: Node) -> None:
+    node.publish(FIRST, LATER, streams=False)
+    node.by_hand(f"cuda-drivers-0:{FIRST}-1.el9", f"kmod-nvidia-latest-dkms-3:{FIRST}-1.el9")
+    before = node.dnf.installed()
+
+    done = node.settle(node.wanted())
+
+    assert {"cuda-drivers", "kmod-nvidia-latest-dkms"} <= set(before)
+    assert set(done["removed"]) == {"cuda-drivers", "kmod-nvidia-latest-dkms"}
+    assert set(node.versions().values()) == {FIRST}
+    assert "kmod-nvidia-open-dkms" in node.versions()
+
+
+def test_a_group_that_holds_nothing_leaves_no_lock_list(node: Node) -> None:
+    node.publish(FIRST)
+    node.locks.unlink()
+    wanted = node.wanted(group="kernel")
+    nothing = replace(wanted, group=replace(wanted.group, hold=(), locks=(), excludes={}))
+
+    assert not node.settle(nothing)["changed"]
+    assert not node.locks.exists()
+
+
+def test_packages_that_change_meanwhile_are_told_before_anything_is_done(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.publish(FIRST, streams=False)
+    wanted, waited = node.wanted(), System.holders
+    file = node.published.folder / f"nvidia-persistenced-{FIRST}-1.el9.x86_64.rpm" if node.published else Path()
+
+    def meanwhile(system: System) -> list[str]:
+        subprocess.run(["rpm", f"--root={node.root}", "-i", "--nosignature", "--replacepkgs", str(file)], check=True)
+        return waited(system)
+
+    monkeypatch.setattr(System, "holders", meanwhile)
+
+    with pytest.raises(core.Failed) as caught:
+        core.settle(node.manager(), wanted, check=False)
+
+    assert caught.value.code == "PLAN_CHANGED"
+    assert f"nvidia-persistenced-3:{FIRST}-1.el9" in caught.value.message
+    assert not caught.value.changed["files"]
+
+
 def test_without_module_streams_as_on_el_10(node: Node) -> None:
     node.publish(FIRST, LATER, NEXT, streams=False)
 

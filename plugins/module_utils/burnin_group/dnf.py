@@ -65,9 +65,12 @@ class Dnf:
         for one in repositories:
             content = dnf_files.repository(str(one["name"]), str(one["label"]), one["yum"], off.get(str(one["source"]), ()))
             found.append(File(str(one["path"]), content.encode(), what="source"))
-        found.append(File(self._told(self.system.lock_list), listed.encode("utf-8", "surrogateescape"), what="pin"))
+        if listed or self.system.lock_list.exists():
+            path = self._told(self.system.lock_list)
+            found.append(File(path, listed.encode("utf-8", "surrogateescape"), self._mode(path), what="pin"))
         for module, stream in _streams(group):
-            found.append(File(f"{MODULES}/{module}.module", self._module(module, stream), what="stream"))
+            path = f"{MODULES}/{module}.module"
+            found.append(File(path, self._module(path, module, stream), self._mode(path), what="stream"))
         return found
 
     def _may_lock(self, group: Group) -> None:
@@ -94,8 +97,13 @@ class Dnf:
         loose = dnf_files.unlocked(held, dnf_files.with_block(now, group.name, lines))
         return dnf_files.with_block(now, group.name, [*lines, *(row.lock for row in loose)])
 
-    def _module(self, module: str, stream: str) -> bytes:
-        there = node.read(node.at(self.root, f"{MODULES}/{module}.module")) or b""
+    def _mode(self, path: str) -> int:
+        """Of a file that is not ours alone, as it is."""
+        there = node.at(self.root, path)
+        return there.stat().st_mode & 0o7777 if there.exists() else 0o644
+
+    def _module(self, path: str, module: str, stream: str) -> bytes:
+        there = node.read(node.at(self.root, path)) or b""
         if dnf_files.stream(there.decode("utf-8", "replace"), module) == stream:
             return there
         return f"[{module}]\nname={module}\nstream={stream}\nprofiles=\nstate=enabled\n".encode()
@@ -147,7 +155,7 @@ class Dnf:
 
     def plan(self, group: Group, files: Sequence[File], gone: Sequence[str], installed: Mapping[str, Installed]) -> Plan:
         self._not_twice(group)
-        listed = next(file.content for file in files if file.path == self._told(self.system.lock_list))
+        listed = next((file.content for file in files if file.path == self._told(self.system.lock_list)), b"")
         self._place = self._staged(files, gone, listed)
         self._asked = {
             "specs": self._specs(group),
@@ -284,7 +292,7 @@ class Dnf:
             raise Refusal("NOT_HELD", f"`dnf upgrade` would still move {few(sorted(moved))}, although {self.system.lock_list} locks it")
 
     def _write(self, listed: str) -> None:
-        node.replace(self.system.lock_list, listed.encode("utf-8", "surrogateescape"), 0o644)
+        node.replace(self.system.lock_list, listed.encode("utf-8", "surrogateescape"), self._mode(self._told(self.system.lock_list)))
 
 
 def _streams(group: Group) -> list[tuple[str, str]]:

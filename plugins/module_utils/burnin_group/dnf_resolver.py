@@ -298,7 +298,11 @@ def answer(ask: Answer) -> Answer:
         return told
     expected = ask["expected"]
     if [told["install"], told["remove"]] != expected:
-        raise Cannot("PLAN_CHANGED", f"the repositories changed while this was going on: {told}, not {expected}")
+        now, then = ({tuple(one[:3]) for rows in plan for one in rows} for plan in ([told["install"], told["remove"]], expected))
+        moved = ", ".join("-".join((name, version)) for name, _arch, version in sorted(now ^ then)[:LISTED])
+        raise Cannot(
+            "PLAN_CHANGED", f"the packages of the node or the repositories changed while this was going on ({moved}); run it again"
+        )
     told["files"] = fetch(base) if base.transaction else []
     if ask["action"] == "test":
         base.conf.tsflags = [*base.conf.tsflags, "test"]
@@ -315,7 +319,12 @@ def main() -> None:
         told = answer(json.load(sys.stdin))
     except Cannot as cannot:
         told = {"cannot": cannot.answer}
-    except (dnf.exceptions.Error, hawkey.Exception) as error:
+    except (
+        dnf.exceptions.Error,
+        hawkey.Exception,
+        RuntimeError,
+        OSError,
+    ) as error:  # RuntimeError is libdnf's: its history, a module's file
         told = {"cannot": {"code": "DNF_FAILED", "message": f"{type(error).__name__}: {error}"}}
     with out:
         json.dump(told, out)
