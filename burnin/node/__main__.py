@@ -116,7 +116,7 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("--software-root", help="read the installed software below this folder (default: as --root)")
     verb.add_argument("--folder", action="append", default=[], help="also say how much space is free here; may be repeated")
     verb = verbs.add_parser("reach", help="say which of these URLs this node can fetch, as JSON")
-    verb.add_argument("urls", nargs="+", metavar="URL")
+    verb.add_argument("urls", nargs="*", metavar="URL", help="none: one a line on stdin, where no other user sees them")
     verb.add_argument("--seconds", type=float, default=10.0, help="patience with each (default: 10)")
     verb = verbs.add_parser("run", help="run a plan into a folder; a second call continues at the first start not finished")
     verb.add_argument("--plan", required=True, help="JSON file with schema burnin.plan/1")
@@ -161,7 +161,7 @@ def _tell(args: argparse.Namespace) -> Dict[str, Any]:
     if args.verb == "identity":
         return _identity(args)
     if args.verb == "reach":
-        return reach(args.urls, args.seconds)
+        return reach(args.urls or sys.stdin.read(1 << 20).split(), args.seconds)
     run = Path(args.run_dir).resolve()
     if args.verb == "start":
         return start(run, args.backend, args.supervisor, args.unit, args.begun)

@@ -129,10 +129,10 @@ def write_json(path, document):
     os.replace(partial, path)
 
 
-def call(module, arguments):
-    """The node program's JSON answer; fails the module with its own words otherwise."""
+def call(module, arguments, data=None):
+    """The node program's JSON answer; fails the module with its own words otherwise. `data` goes to its stdin."""
     program = os.path.join(module.params["run_dir"], PROGRAM)
-    code, out, err = module.run_command([sys.executable, program, *arguments])
+    code, out, err = module.run_command([sys.executable, program, *arguments], data=data)
     if code != 0:
         # Of a crash the last line says what; of a refusal there is one line only.
         said = (err or out).strip().splitlines()[-1:] or ["no word"]
@@ -299,7 +299,8 @@ def main():
         document, answer = identify(module)
         module.exit_json(changed=False, burnin=answer, document=document)
     if module.params["action"] == "reach":
-        told = call(module, ["reach", "--seconds", str(module.params["seconds"]), *module.params["urls"]])
+        # A mirror's URL may hold a password, and a command line can be read by every user.
+        told = call(module, ["reach", "--seconds", str(module.params["seconds"])], data="\n".join(module.params["urls"]))
         module.exit_json(changed=False, burnin={"state": "looked"}, reach=told)
     changed, answer = act(module)
     module.exit_json(changed=changed, burnin=answer)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Dict, Optional, Sequence
@@ -25,13 +27,23 @@ def reach(urls: Sequence[str], seconds: float) -> Dict[str, Any]:
         return {url: answer for url, answer in zip(wanted, answers)}  # noqa: B905, C416  Python 3.9 has no strict
 
 
+def _request(url: str) -> urllib.request.Request:
+    """GET of the first bytes, not HEAD: some mirrors refuse HEAD. A name and a password in the URL go as package managers send them."""
+    request = urllib.request.Request(url, headers={"Range": "bytes=0-%d" % (BYTES - 1), "User-Agent": "burnin"})  # noqa: S310
+    parts = urllib.parse.urlsplit(url)
+    if parts.username is not None:
+        secret = "%s:%s" % (urllib.parse.unquote(parts.username), urllib.parse.unquote(parts.password or ""))
+        request.full_url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+        request.add_header("Authorization", "Basic " + base64.b64encode(secret.encode()).decode())
+    return request
+
+
 def _ask(opener: urllib.request.OpenerDirector, url: str, seconds: float) -> Dict[str, Any]:
     begun = time.monotonic()
     status, why = None, ""
     try:
-        # GET of the first bytes, not HEAD: some mirrors refuse HEAD. Errors of the answer itself (a broken proxy) are OSErrors too.
-        request = urllib.request.Request(url, headers={"Range": "bytes=0-%d" % (BYTES - 1), "User-Agent": "burnin"})  # noqa: S310
-        with opener.open(request, timeout=seconds) as answer:
+        # Errors of the answer itself (a broken proxy) are OSErrors too.
+        with opener.open(_request(url), timeout=seconds) as answer:
             status = getattr(answer, "status", None) or 200  # a file:// has none
             answer.read(BYTES)
     except urllib.error.HTTPError as problem:

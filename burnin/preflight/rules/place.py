@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from burnin.preflight.case import Case, Raw, Rule, few
 
+SECRET = re.compile(r"//[^/@\s]*@")  # the name and password of a mirror are nobody else's to read
 CODES = ("EVIDENCE_SPACE", "CLOCK_SKEW", "STACK_UNRESOLVED", "MIRROR_UNREACHABLE")
 
 
@@ -16,6 +19,10 @@ def judge(case: Case) -> Rule:
         yield Raw("CLOCK_SKEW", f"The node's clock is {site.skew_s:.0f} s from the controller's, {site.most_skew_s:g} s are allowed.")
     if case.stack_problem:
         yield Raw("STACK_UNRESOLVED", case.stack_problem)
-    lost = [f"{url} ({answer.get('why') or 'no answer'})" for url, answer in sorted(site.reach.items()) if not answer.get("ok")]
+    lost = [
+        f"{SECRET.sub('//', url)} ({answer.get('why') or 'no answer'})"
+        for url, answer in sorted(site.reach.items())
+        if not answer.get("ok")
+    ]
     if lost:
         yield Raw("MIRROR_UNREACHABLE", f"{len(lost)} of {len(site.reach)} addresses of the stack cannot be fetched: {few(lost)}.")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import io
+import json
 import socket
 import threading
 from collections.abc import Iterator
@@ -10,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from burnin.node.__main__ import main
 from burnin.node.host.reaching import proxies, reach
 from burnin.node.host.reading import Reader
 
@@ -18,7 +22,8 @@ class Mirror(BaseHTTPRequestHandler):
     """Has one file, refuses HEAD, and one path breaks off."""
 
     def do_GET(self) -> None:
-        self.send_response({"/there/InRelease": 200, "/broken/InRelease": 503}.get(self.path, 404))
+        told = self.headers.get("Authorization") == "Basic " + base64.b64encode(b"kim:p@ss").decode()
+        self.send_response({"/there/InRelease": 200, "/broken/InRelease": 503, "/ours/InRelease": 200 if told else 401}.get(self.path, 404))
         self.end_headers()
         self.wfile.write(b"x" * 5000)
 
@@ -55,6 +60,21 @@ def test_a_mirror_that_is_down_or_silent_is_not_waited_for(mirror: str) -> None:
     assert "timed out" in told[quiet]["why"]
     assert told[quiet]["seconds"] < 3
     assert "refused" in told["http://127.0.0.1:1/InRelease"]["why"]
+
+
+def test_a_mirror_that_asks_who_we_are_is_told(mirror: str) -> None:
+    ours = mirror.replace("http://", "http://kim:p%40ss@") + "/ours/InRelease"
+
+    told = reach([ours, f"{mirror}/ours/InRelease"], 5)
+
+    assert [answer["status"] for answer in told.values()] == [200, 401]
+
+
+def test_without_urls_they_come_on_stdin(mirror: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{mirror}/there/InRelease\n{mirror}/other\n"))
+
+    assert main(["reach", "--seconds", "5"]) == 0
+    assert [answer["ok"] for answer in json.loads(capsys.readouterr().out).values()] == [False, True]
 
 
 def test_a_mirror_on_the_disk_counts(tmp_path: Path) -> None:

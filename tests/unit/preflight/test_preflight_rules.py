@@ -216,6 +216,12 @@ def test_the_place_of_the_node_both_sides_of_each_limit() -> None:
     )
 
 
+def test_a_mirrors_password_is_not_told() -> None:
+    reach = {"http://user:secret@b/InRelease": {"ok": False, "why": "timed out"}}
+
+    assert why(node(), "MIRROR_UNREACHABLE", site=Site(reach=reach)).endswith("cannot be fetched: http://b/InRelease (timed out).")
+
+
 def test_little_room_for_the_stack_is_told_where_a_stack_is_to_come() -> None:
     found = node()
     found["free_mib"] = {"/usr": 12287, "/boot": 300}
