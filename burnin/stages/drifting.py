@@ -79,7 +79,7 @@ def look(hosts: Hosts, target: Target, cancel: Cancel) -> tuple[PlayResult, dict
     """Read every node at once; node -> its host document, of those that gave one."""
     with tempfile.TemporaryDirectory(prefix="burnin-drift-") as place:
         opened = open_run(hosts, plan="preflight", runs=Path(place), burn_in=False, run_id=FOLDER)
-        driver = Driver(opened.folder, target, cancel)
+        driver = Driver(opened.folder, target, cancel, hosts=hosts)
         result = driver.play("drift.yml", sorted(hosts), stage="drift", timeout_s=PLAY_TIMEOUT_S)
         told = {host: read_host(opened.folder / "incoming" / node_folder(host) / "preflight.json") for host in hosts}
     return result, {host: document for host, document in told.items() if document is not None}

@@ -268,6 +268,26 @@ def test_modules_must_be_built_for_the_pinned_kernel_before_it_boots() -> None:
     assert codes(node) == ["KERNEL_NOT_PINNED", "DKMS_NOT_BUILT", "DKMS_NOT_BUILT"]
 
 
+def test_of_several_newer_kernels_the_newest_is_told() -> None:
+    node = Node()
+    _kernel(installed=["6.1.0-100-amd64", NEWER, KERNEL])(node)
+
+    (finding,) = found(node)
+
+    assert finding.found == f"6.1.0-100-amd64 is installed, {KERNEL} runs"
+    assert finding.items == (NEWER, "6.1.0-100-amd64")
+
+
+def test_headers_are_asked_for_where_a_package_builds_also_before_dkms_knows_it() -> None:
+    node = Node()
+    node.software["dkms"] = []
+    _kernel(headers=[])(node)
+    assert codes(node) == ["HEADERS_MISSING"]
+
+    node.software["packages"] = [one for one in node.software["packages"] if "dkms" not in one["name"]]
+    assert "HEADERS_MISSING" not in codes(node), "nothing is built here"
+
+
 def test_an_older_kernel_left_beside_is_no_drift() -> None:
     node = Node()
     _kernel(installed=["6.1.0-9-amd64", KERNEL])(node)
