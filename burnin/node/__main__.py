@@ -113,7 +113,7 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("--options", help="JSON file with the backend's options")
     verb.add_argument("--level", choices=LEVELS, help="also read the machine: bare (no driver needed) or ready (with its software)")
     verb.add_argument("--root", default="/", help="read /sys, /proc, /dev, /etc and /usr below this folder (default: /)")
-    verb.add_argument("--software-root", help="read the installed software below this folder (default: as --root)")
+    verb.add_argument("--software-root", help="read the installed system below this folder (default: as --root)")
     verb.add_argument("--folder", action="append", default=[], help="also say how much space is free here; may be repeated")
     verb = verbs.add_parser("reach", help="say which of these URLs this node can fetch, as JSON")
     verb.add_argument("urls", nargs="*", metavar="URL", help="none: one a line on stdin, where no other user sees them")

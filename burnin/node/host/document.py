@@ -13,7 +13,8 @@ LEVELS = ("bare", "ready")
 
 
 def host(level: str, root: str = "/", software_root: Optional[str] = None, folders: Iterable[str] = ()) -> Dict[str, Any]:
-    """What the machine is (schema burnin.host/1). `software_root`: of the installed system, where it is another than the hardware's.
+    """What the machine is (schema burnin.host/1). `software_root`: of the installed system (its release, kernels, clock, space, packages), where it is
+    another than the hardware's.
 
     None = it would not say, [] = there is none. Level bare asks nothing that a driver or a package brings. `folders`: more places whose free
     space matters.
@@ -29,8 +30,8 @@ def host(level: str, root: str = "/", software_root: Optional[str] = None, folde
         "schema": SCHEMA,
         "level": level,
         "root": reader.root,
-        "os": system.system(reader),
-        "kernel": system.kernel(reader),
+        "os": system.system(other),
+        "kernel": system.kernel(other),
         "firmware": system.firmware(reader),
         "memory_mib": system.memory_mib(reader),
         "cpus": system.cpus(reader),
@@ -44,8 +45,8 @@ def host(level: str, root: str = "/", software_root: Optional[str] = None, folde
         "acs": pci.acs(reader, found, wanted),
         "modules": system.modules(reader),
         "gpu_processes": system.gpu_processes(reader),
-        "clock": system.clock(reader),
-        "free_mib": system.free_mib(reader, folders),
+        "clock": system.clock(other),
+        "free_mib": system.free_mib(other, folders),
     }
     document["software"] = installed(other) if level == "ready" else None
     document["errors"] = reader.errors if other is reader else [*reader.errors, *other.errors]

@@ -103,6 +103,24 @@ def test_without_their_drivers_cards_are_still_there_and_nothing_is_guessed(tmp_
     assert {drive[name] for drive in found["nvme"] for name in ("name", "serial", "size_bytes")} == {None}
 
 
+@pytest.mark.parametrize("lanes", [0, 255])
+def test_a_link_that_is_none_has_no_width(lanes: int, tmp_path: Path) -> None:
+    tree = fake_root.hgx_h100()
+    tree.gpus()[0].width = lanes
+
+    assert host("bare", str(tree.write(tmp_path)))["gpus"][0]["width"] is None
+
+
+def test_the_installed_system_may_be_another_than_the_machine(tmp_path: Path) -> None:
+    machine = fake_root.build(tmp_path / "machine")
+    (tmp_path / "system/etc").mkdir(parents=True)
+    (tmp_path / "system/etc/os-release").write_text("ID=debian\nVERSION_ID=12\n")
+
+    found = host("bare", str(machine), str(tmp_path / "system"))
+
+    assert (found["os"]["id"], found["kernel"]["running"], len(found["gpus"]), found["memory_mib"]) == ("debian", None, 8, 2055208)
+
+
 def test_virtual_functions_are_no_cards(tmp_path: Path) -> None:
     tree = fake_root.hgx_h100()
     for parent in ("0000:19:00.0", "0000:1a:00.0"):

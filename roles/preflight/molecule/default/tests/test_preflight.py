@@ -63,7 +63,8 @@ def test_a_node_taken_for_a_sound_machine_is_ready_but_for_what_it_lacks_here() 
 
     assert len(told["host"]["gpus"]) == 8
     assert told["host"]["modules"]["nvidia"]["version"] == "580.126.09"
-    # Its software is the node's own: dpkg and systemd answered.
+    # Its system is the node's own: dpkg and systemd answered.
+    assert told["host"]["os"]["id"] == "debian"
     assert told["host"]["software"]["manager"] == "apt"
     findings = {finding["code"]: finding for finding in told["preflight"]["findings"]}
     assert set(findings) == {"FABRIC_MANAGER_DOWN", "BACKEND_UNUSABLE"}
