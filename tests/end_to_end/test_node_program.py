@@ -212,7 +212,7 @@ def test_a_signal_ends_it_in_good_order_also_while_it_rests(node: Node, number: 
 
 def test_start_status_stop_and_start_again(node: Node) -> None:
     assert node.verb("status") == {"state": "absent"}
-    node.options({"node": "n1", "gpus": 2, "seed": 3, "compress": 400})
+    node.options({"node": "n1", "gpus": 2, "seed": 3, "compress": 120})
 
     told = node.verb("start")
     again = node.verb("start")
