@@ -111,6 +111,14 @@ def test_a_link_that_is_none_has_no_width(lanes: int, tmp_path: Path) -> None:
     assert host("bare", str(tree.write(tmp_path)))["gpus"][0]["width"] is None
 
 
+def test_a_pci_bridge_of_the_same_maker_is_no_nvswitch(tmp_path: Path) -> None:
+    """A Grace processor's root ports are NVIDIA's, too."""
+    tree = fake_root.hgx_h100()
+    tree.devices["0000:f0:00.0"] = fake_root.Device("0000:f0:00.0", "pci0000:f0", "10de", "22b1", fake_root.BRIDGE_CLASS)
+
+    assert host("bare", str(tree.write(tmp_path)))["nvswitches"] == 4
+
+
 def test_the_installed_system_may_be_another_than_the_machine(tmp_path: Path) -> None:
     machine = fake_root.build(tmp_path / "machine")
     (tmp_path / "system/etc").mkdir(parents=True)
