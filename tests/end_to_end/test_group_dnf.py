@@ -436,16 +436,30 @@ def test_the_plugin_comes_with_the_first_transaction_which_is_exact_without_it(
     assert not node.settle(node.wanted())["changed"]
 
 
-def unlocked_source(node: Node, folder: Path, name: str) -> None:
+def unlocked_source(node: Node, folder: Path, name: str, evr: tuple[str, str, str] = ("0", "1", "1")) -> None:
     """A repository of the distribution's with one package, which is empty."""
     folder.mkdir()
     spec = folder / "stub.spec"
-    spec.write_text(f"Name: {name}\nVersion: 1\nRelease: 1\nSummary: stub\nLicense: none\nBuildArch: noarch\n%description\nstub\n%files\n")
+    told = {"Name": name, **dict(zip(("Epoch", "Version", "Release"), evr, strict=True)), "Summary": "stub", "License": "none"}
+    spec.write_text("\n".join([*(f"{key}: {value}" for key, value in told.items()), "%description", "stub", "%files", ""]))
     subprocess.run(
         ["rpmbuild", "--quiet", "-bb", "--define", f"_rpmdir {folder}", "--define", f"_topdir {folder}/top", str(spec)], check=True
     )
     subprocess.run(["createrepo_c", "--quiet", str(folder)], check=True)
     (node.root / "etc/yum.repos.d/base.repo").write_text(f"[base]\nname=base\nbaseurl=file://{folder}/\ngpgcheck=0\n")
+
+
+def test_a_rebuild_of_the_pinned_version_is_no_reason_to_touch_what_is_there(node: Node, tmp_path: Path) -> None:
+    node.publish(FIRST, streams=False)
+    node.settle(node.wanted())
+    unlocked_source(node, tmp_path / "base", "nvidia-persistenced", ("3", FIRST, "2.el9"))
+    subprocess.run(["rpm", f"--root={node.root}", "-e", "libnvidia-nscq"], check=True)
+
+    done = node.settle(node.wanted())
+
+    assert done["installed"] == {"libnvidia-nscq": f"0:{FIRST}-1"}
+    assert done["upgraded"] == {}
+    assert node.versions(epochs=True)["nvidia-persistenced"] == f"3:{FIRST}-1.el9"
 
 
 def test_a_lock_that_holds_nothing_is_found_out(node: Node) -> None:

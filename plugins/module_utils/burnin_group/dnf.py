@@ -287,7 +287,11 @@ class Dnf:
         if self._place is None:
             return
         self._place.lock(node.read(self.system.lock_list) or b"")
-        moved = {name for name, *_ in self._place.ask("upgrade", setopt=[], excludes={})["upgrade"] if any_match(group.hold, name)}
+        versions: dict[str, set[str]] = {}
+        for name, _arch, evr, *_more in self._place.ask("upgrade", setopt=[], excludes={})["upgrade"]:
+            versions.setdefault(name, set()).add(evr.rpartition("-")[0])
+        # A rebuild of the same version is let through by the stack's own lines, which end in -*.
+        moved = [name for name, some in versions.items() if any_match(group.hold, name) and len(some) > 1]
         if moved:
             raise Refusal("NOT_HELD", f"`dnf upgrade` would still move {few(sorted(moved))}, although {self.system.lock_list} locks it")
 
