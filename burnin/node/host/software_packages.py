@@ -20,7 +20,10 @@ SOURCE_BYTES = 4096
 DPKG = ["dpkg-query", "-W", "-f", "${db:Status-Want}\t${db:Status-Eflag}\t${db:Status-Status}\t${Package}\t${Version}\n"]
 RPM = ["rpm", "-qa", "--qf", "%{NAME}\t%{EPOCHNUM}\t%{VERSION}-%{RELEASE}\n"]
 RPM_DATABASES = ("/var/lib/rpm", "/usr/lib/sysimage/rpm")
-LOCK_FILES = ("/etc/dnf/plugins/versionlock.list", "/etc/yum/pluginconf.d/versionlock.list")
+LOCK_FILES, LOCK_SETTINGS = (
+    ("/etc/dnf/plugins/versionlock.list", "/etc/yum/pluginconf.d/versionlock.list"),
+    "/etc/dnf/plugins/versionlock.conf",
+)
 APT_CONFIG = re.compile(r'^(\S+?)(?:::)?\s+"(.*)";\s*$')
 UPGRADES = "Unattended-Upgrade"
 ORIGINS = ("Allowed-Origins", "Origins-Pattern")
@@ -137,6 +140,7 @@ def _configured(reader: Reader) -> Iterator[Tuple[str, str]]:
 
 def locks(reader: Reader) -> Optional[List[str]]:
     """The lines of dnf versionlock, in order; None without its file."""
-    found = [reader.read_text(path) for path in LOCK_FILES]
+    told = re.search(r"(?m)^\s*locklist\s*=\s*(/\S+)", reader.read_text(LOCK_SETTINGS) or "")
+    found = [reader.read_text(path) for path in ([told.group(1)] if told else LOCK_FILES)]
     lines = [line.strip() for text in found if text for line in text.splitlines()]
     return None if all(text is None for text in found) else [line for line in lines if line and not line.startswith("#")]

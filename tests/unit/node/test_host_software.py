@@ -154,6 +154,17 @@ def test_dnf_has_locks(tmp_path: Path) -> None:
     assert told["blacklist"] is None
 
 
+def test_dnf_says_where_its_locks_are(tmp_path: Path) -> None:
+    files: dict[str, str | bytes] = {
+        "/usr/lib/sysimage/rpm/x": "",
+        "/etc/dnf/plugins/versionlock.conf": "[main]\nenabled = 1\nlocklist = /srv/locks\n",
+        "/etc/dnf/plugins/versionlock.list": "nobody-reads-this\n",
+        "/srv/locks": "libnccl-2.28.9-1+cuda12.9\n",
+    }
+
+    assert software(root(tmp_path, files, {}))["locks"] == ["libnccl-2.28.9-1+cuda12.9"]
+
+
 def test_a_password_in_a_repository_is_not_told(tmp_path: Path) -> None:
     repo = "[burnin-cuda]\nbaseurl=https://mirror/cuda\nusername = me\npassword=S3C-2\nproxy_password=S3C-3\n"
     told = software(root(tmp_path, {"/etc/yum.repos.d/burnin-cuda.repo": repo}, {}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from copy import deepcopy
 from hashlib import sha256
 from typing import Any
@@ -75,7 +76,7 @@ def clean(want: dict[str, Any], kernel: str = KERNEL) -> dict[str, Any]:
             "sources": {one["path"]: f"Types: deb\nURIs: {one['url']}\n" for one in want["repositories"]},
             "blacklist": list(want["blacklist"]) if apt else None,
             "unattended_origins": ["${distro_id}:${distro_codename}-security"] if apt else None,
-            "locks": [line for group in want["groups"].values() for line in group["locks"]],
+            "locks": [] if apt else locks(want, packages),
             "dkms": [
                 {"module": name, "version": number, "kernel": kernel, "state": "installed", "built_s": built}
                 for name, number, built in dkms
@@ -93,6 +94,16 @@ def clean(want: dict[str, Any], kernel: str = KERNEL) -> dict[str, Any]:
         },
         "errors": [],
     }
+
+
+def locks(want: dict[str, Any], packages: dict[str, str]) -> list[str]:
+    """As burnin_group writes them: the groups' own lines, and an exact one for whatever else they hold."""
+    groups = want["groups"].values()
+    own = [line for group in groups for line in group["locks"]] + [
+        f"!{one}" for group in groups for one in group["excludes"].get("main", ())
+    ]
+    held = {name for name in packages for group in groups for pattern in group["hold"] if re.search(pattern, name)}
+    return own + [f"{name}-{packages[name] if ':' in packages[name] else '0:' + packages[name]}.*" for name in sorted(held)]
 
 
 class Node:

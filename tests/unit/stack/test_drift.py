@@ -137,6 +137,8 @@ PLANTED: dict[str, tuple[Change, str, str]] = {
     "the meta package of a driver": (lambda node: node.add("cuda-drivers", "580.126.09-1"), "PACKAGE_UNWANTED", "cuda-drivers"),
     "half-way packages": (_soft(audit=["libc6 half-configured"]), "DPKG_BROKEN", "libc6 half-configured"),
     "a .run installer's library": (_library("libnvidia-ml", OTHER), "DRIVER_REBOOT_NEEDED LIBRARY_NOT_PACKAGE", "libnvidia-ml 580.150.02 (libnvidia-ml1 580.126.09-1)"),
+    "a library of no package": (lambda node: node.drop("libcuda1"), "LIBRARY_NOT_PACKAGE", "libcuda 580.126.09 (of no package)"),
+    "another NCCL over the package's": (_library("libnccl", "2.27.7"), "LIBRARY_NOT_PACKAGE", "libnccl 2.27.7 (libnccl2 2.28.9-1+cuda12.9)"),
     "another OFED by its own word": (_soft(ofed_info="OFED-internal-25.1-1.7.1:"), "OFED_VERSION", "OFED-internal-25.1-1.7.1"),
     "a longer OFED number": (_soft(ofed_info="OFED-internal-25.101-1.7.1:"), "OFED_VERSION", "25.101"),
     "our source removed": (lambda node: node.software["sources"].pop("/etc/apt/sources.list.d/burnin-cuda.sources"), "SOURCE_MISSING", "burnin-cuda.sources"),
@@ -321,6 +323,29 @@ def test_dnf_has_locks_in_place_of_holds() -> None:
     assert (finding.code, finding.items) == ("LOCK_MISSING", ("nvidia-open-3:580.126.09-*",))
     _soft(locks=None)(node)
     assert {one.code for one in found(node)} == {"LOCK_MISSING"}
+
+
+def test_what_a_locked_package_drags_in_is_locked_too() -> None:
+    kernel = "5.14.0-503.el9.x86_64"
+    node = Node(resolution("rhel9", kernel=kernel), kernel=kernel)
+    node.add("libnvidia-new", "3:580.126.09-1.el9")
+
+    (finding,) = found(node)
+    assert (finding.code, finding.items) == ("LOCK_MISSING", ("libnvidia-new 3:580.126.09-1.el9",))
+
+    node.software["locks"].append("libnvidia-new-3:580.126.09-1.el9.*")
+    assert codes(node) == []
+    node.move("libnvidia-new", "3:580.150.02-1.el9")
+    assert codes(node) == ["MIXED_VERSIONS"], "another version than the locked one is told once"
+
+
+def test_kernels_that_are_kept_out_on_el() -> None:
+    node = Node(resolution("rhel9", kernel=None), kernel="5.14.0-503.el9.x86_64")
+    assert codes(node) == []
+
+    node.software["locks"].remove("!kernel-core")
+
+    assert [(one.code, one.items) for one in found(node)] == [("LOCK_MISSING", ("!kernel-core",))]
 
 
 def test_a_precompiled_module_for_another_kernel() -> None:

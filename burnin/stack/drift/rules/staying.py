@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from hashlib import sha256
 
 from burnin.stack.drift.case import Case, text, texts
@@ -28,11 +29,22 @@ def _holds(case: Case) -> Iterator[Finding]:
 
 
 def _locks(case: Case) -> Iterator[Finding]:
+    """Our own lines as they are, and for whatever else belongs to the stack a line about it, at whatever version: another one is told as such."""
     there = texts(case.software.get("locks")) or []
+    about = [name for line in there if not line.startswith("!") for name in _names(line)]
     for group in case.groups:
-        gone = tuple(str(line) for line in group["locks"] if line not in there)
-        if gone:
-            yield Finding("LOCK_MISSING", group["name"], f"no versionlock of {listed(gone)}", "each locked", gone)
+        ours = [str(line) for line in group["locks"]] + [f"!{pattern}" for pattern in group["excludes"].get("main", ())]
+        gone = [line for line in ours if line not in there]
+        loose = [str(one) for one in case.matching(group["hold"]) if not any(fnmatchcase(one.name, name) for name in about)]
+        told = tuple(dict.fromkeys([*gone, *loose]))
+        if told:
+            yield Finding("LOCK_MISSING", group["name"], f"no versionlock of {listed(told)}", "each locked", told)
+
+
+def _names(line: str) -> list[str]:
+    """What may be the name in a line of versionlock: all of it, or what stands before a version, or before version and release."""
+    first = line.rpartition("-")[0]
+    return [line, first, first.rpartition("-")[0]]
 
 
 def _pins(case: Case) -> Iterator[Finding]:
