@@ -13,7 +13,7 @@ LEVELS = ("bare", "ready")
 
 
 def host(level: str, root: str = "/", software_root: Optional[str] = None, folders: Iterable[str] = ()) -> Dict[str, Any]:
-    """What the machine is (schema burnin.host/1). `software_root`: of the installed system (its release, kernels, clock, space, packages), where it is
+    """What the machine is (schema burnin.host/1). `software_root`: of the installed system (its release, installed kernels, clock, space, packages), where it is
     another than the hardware's.
 
     None = it would not say, [] = there is none. Level bare asks nothing that a driver or a package brings. `folders`: more places whose free
@@ -31,7 +31,7 @@ def host(level: str, root: str = "/", software_root: Optional[str] = None, folde
         "level": level,
         "root": reader.root,
         "os": system.system(other),
-        "kernel": system.kernel(other),
+        "kernel": system.kernel(reader, other),
         "firmware": system.firmware(reader),
         "memory_mib": system.memory_mib(reader),
         "cpus": system.cpus(reader),

@@ -38,18 +38,18 @@ def system(reader: Reader) -> Dict[str, Any]:
     }
 
 
-def kernel(reader: Reader) -> Dict[str, Any]:
-    """The running kernel, those installed, and those with headers to build against."""
-    modules = "/lib/modules" if reader.exists("/lib/modules") else "/usr/lib/modules"
-    images = [path.rpartition("/vmlinuz-")[2] for path in reader.glob("/boot/vmlinuz-*")]
-    images += [path.split("/")[-2] for path in reader.glob(modules + "/*/vmlinuz")]
-    built = [name for name in reader.listdir(modules) if reader.exists("%s/%s/build/Makefile" % (modules, name))]
-    sources = [path.rpartition("/linux-headers-")[2] for path in reader.glob("/usr/src/linux-headers-*")]
-    sources += [path.rpartition("/")[2] for path in reader.glob("/usr/src/kernels/*")]
+def kernel(reader: Reader, disk: Reader) -> Dict[str, Any]:
+    """The kernel that runs; and on the disk those installed, and those with headers to build against."""
+    modules = "/lib/modules" if disk.exists("/lib/modules") else "/usr/lib/modules"
+    images = [path.rpartition("/vmlinuz-")[2] for path in disk.glob("/boot/vmlinuz-*")]
+    images += [path.split("/")[-2] for path in disk.glob(modules + "/*/vmlinuz")]
+    built = [name for name in disk.listdir(modules) if disk.exists("%s/%s/build/Makefile" % (modules, name))]
+    sources = [path.rpartition("/linux-headers-")[2] for path in disk.glob("/usr/src/linux-headers-*")]
+    sources += [path.rpartition("/")[2] for path in disk.glob("/usr/src/kernels/*")]
     return {
         "running": reader.line("/proc/sys/kernel/osrelease"),
         "installed": sorted(set(images)),
-        "headers": sorted(set(built) | {name for name in sources if name in images or name in reader.listdir(modules)}),
+        "headers": sorted(set(built) | {name for name in sources if name in images or name in disk.listdir(modules)}),
         "cmdline": reader.line("/proc/cmdline", 2000),
         "boot_id": reader.line("/proc/sys/kernel/random/boot_id"),
     }
