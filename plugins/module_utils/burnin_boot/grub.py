@@ -79,8 +79,7 @@ def _opened(line: str, above: _Block) -> _Block:
 def chosen(text: str, environment: str = "") -> str:
     """What the file says is the default: a path of ids, titles or numbers. `environment`: the text of grubenv, for `saved`."""
     said = [found[1].strip().strip("\"'") for line in text.splitlines() if (found := DEFAULT.match(line))]
-    lasting = [one for one in said if "next_entry" not in one]
-    value = lasting[-1] if lasting else "0"
+    value = said[-1] if said else "0"  # the one before it is for a single boot (next_entry)
     if value in ("${saved_entry}", "$saved_entry"):
         kept = dict(line.partition("=")[::2] for line in environment.splitlines() if "=" in line)
         value = kept.get("saved_entry", "")

@@ -48,6 +48,11 @@ def test_what_boots_is_what_grub_would_make_of_the_default(value: str, kernel: s
     assert booted(with_default(value)) == kernel
 
 
+def test_the_default_for_one_boot_is_not_the_lasting_one() -> None:
+    assert 'set default="${next_entry}"' in TEXT
+    assert grub.chosen(with_default("1>2"), "next_entry=0") == "1>2"
+
+
 def test_a_saved_default_is_read_from_the_environment() -> None:
     saved = with_default("${saved_entry}")
 
@@ -61,6 +66,19 @@ def test_the_name_for_the_older_kernel_is_the_id_below_the_submenu_and_never_the
     assert entry is not None
     assert entry.path == OLD_PATH
     assert booted(with_default(entry.path)) == OLD
+
+
+def test_a_recovery_entry_is_not_taken_although_it_comes_first() -> None:
+    """As where somebody's script sorts the menu."""
+    swapped = TEXT.replace(f"gnulinux-{OLD}-advanced-", "?").replace(f"gnulinux-{OLD}-recovery-", f"gnulinux-{OLD}-advanced-")
+    swapped = swapped.replace("?", f"gnulinux-{OLD}-recovery-").replace(f"Linux {OLD} (recovery mode)", "!")
+    swapped = swapped.replace(f"Linux {OLD}'", f"Linux {OLD} (recovery mode)'").replace("!", f"Linux {OLD}")
+
+    entry = grub.of_kernel(swapped, OLD)
+
+    assert entry is not None
+    assert entry.places == (1, 3)
+    assert entry.path == OLD_PATH
 
 
 def test_the_newest_kernel_is_named_too_and_not_by_the_entry_that_is_whatever_is_newest() -> None:
