@@ -10,7 +10,6 @@ from burnin.adapters.names import node_folder
 from burnin.inventory import SITE_VARIABLES
 from burnin.stack.bridge import check_plain, resolve_plain
 from burnin.stack.distros import arch_of, distro_of
-from burnin.stack.drift.judging import check_plain as drift_plain
 
 
 def burnin_site_variables(hostvars: Mapping[str, Mapping[str, Any]], hosts: Iterable[str]) -> dict[str, dict[str, Any]]:
@@ -28,11 +27,6 @@ def burnin_stack_check(stack: Any, skus: Iterable[str] = ()) -> dict[str, Any]:
     return check_plain(stack, utc_now().date(), skus)
 
 
-def burnin_stack_drift(resolution: Mapping[str, Any], host: Mapping[str, Any], accept: Any = None) -> dict[str, Any]:
-    """How a node (its host document, level ready) differs from its resolution: {ok, findings, text}. `accept`: burnin_drift_accept."""
-    return drift_plain(resolution, host, accept, utc_now().date())
-
-
 class FilterModule:
     """What Ansible loads."""
 
@@ -44,6 +38,5 @@ class FilterModule:
             "burnin_stack_arch": arch_of,
             "burnin_stack_check": burnin_stack_check,
             "burnin_stack_distro": distro_of,
-            "burnin_stack_drift": burnin_stack_drift,
             "burnin_stack_resolve": resolve_plain,
         }
