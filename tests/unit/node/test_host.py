@@ -137,6 +137,7 @@ def test_virtual_functions_are_no_cards(tmp_path: Path) -> None:
         virtual = fake_root.Device(parent.replace("00.0", "00.4"), card.above, card.vendor, card.device, card.kind)
         tree.devices[virtual.address] = virtual
         tree.links[tree.path(virtual) + "/physfn"] = "../" + parent
+    tree.hcas.append(fake_root.Hca("mlx5_20", "0000:1a:00.4", "ib20", guid="a088:c203:0056:9999"))
 
     found = host("bare", str(tree.write(tmp_path)))
 
