@@ -102,8 +102,8 @@ def _part(package: Mapping[str, Any]) -> str:
 
 
 def _without_switches(driver: Mapping[str, Any], host: Mapping[str, Any]) -> bool:
-    """Only a look that could have found one says no: NVLink5's are told by the VPD of RDMA devices, so without such a device nothing is known."""
-    if host.get("nvswitches") != 0 or host.get("nvlink5") is not False:
+    """Only a look that could have found one says no: it saw GPUs; and NVLink5's are told by the VPD of RDMA devices, so it saw one of these."""
+    if not host.get("gpus") or host.get("nvswitches") != 0 or host.get("nvlink5") is not False:
         return False
     fifth = any(_part(one) in NVLINK5 for one in driver["packages"])
     return not fifth or any(nic.get("rdma") for nic in host.get("nics") or ())

@@ -69,10 +69,10 @@ def told(findings: list[dict[str, Any]]) -> list[dict[str, str]]:
 
 
 def in_short(document: Mapping[str, Any]) -> dict[str, Any]:
-    """What the roles that follow ask of the machine: whether there are NVSwitches (roles/nvidia_driver)."""
+    """What the roles that follow ask of the machine: whether there are NVSwitches, and whether a GPU was seen at all (roles/nvidia_driver)."""
     host = document.get("host") or {}
     nics = [{"rdma": str(nic.get("rdma") or "")[:40]} for nic in (host.get("nics") or [])[:64] if isinstance(nic, Mapping)]
-    return {"nvswitches": host.get("nvswitches"), "nvlink5": host.get("nvlink5"), "nics": nics}
+    return {"gpus": len(host.get("gpus") or ()), "nvswitches": host.get("nvswitches"), "nvlink5": host.get("nvlink5"), "nics": nics}
 
 
 class ActionModule(ActionBase):

@@ -21,7 +21,7 @@ SYSTEM: dict[str, Any] = {
     "os": {"id": "debian", "version": "12", "pretty": "Debian GNU/Linux 12 (bookworm)"}, "machine": "x86_64", "kernel": "6.1.0-41-amd64",
     "kernels": ["6.1.0-41-amd64"], "headers": ["6.1.0-41-amd64"], "secure_boot": False, "dkms": [],
 }  # fmt: skip
-NONE_SEEN = {"nvswitches": 0, "nvlink5": False, "nics": []}
+NONE_SEEN = {"gpus": 8, "nvswitches": 0, "nvlink5": False, "nics": []}
 
 
 def made(sku: str = "H100-SXM5-80GB", **stack: Any) -> dict[str, Any]:
@@ -77,6 +77,7 @@ def test_a_stack_that_is_not_there_or_does_not_fit_is_a_problem_and_a_good_one_i
     [
         pytest.param("H100-SXM5-80GB", None, True, id="nobody looked: the SKU decides"),
         pytest.param("H100-SXM5-80GB", NONE_SEEN, False, id="looked, and there is none"),
+        pytest.param("H100-SXM5-80GB", {**NONE_SEEN, "gpus": 0}, True, id="no GPU was seen either: a look that shows nothing"),
         pytest.param("H100-SXM5-80GB", {**NONE_SEEN, "nvswitches": 4}, True, id="four switches"),
         pytest.param("H100-SXM5-80GB", {**NONE_SEEN, "nvswitches": None}, True, id="could not be told"),
         pytest.param("B200-SXM-180GB", NONE_SEEN, True, id="NVLink5 is told by RDMA devices, and none is there"),
