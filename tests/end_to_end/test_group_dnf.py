@@ -5,146 +5,26 @@ What it cannot show: an EL system's own packages, scriptlets, dracut, systemd; d
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import ansible.module_utils
 import pytest
 
-from burnin.stack.bridge import resolve_plain
-from lab import rpms
-from lab.rpms import Published, private_dnf
-
-ROOT = Path(__file__).resolve().parents[2]
-ansible.module_utils.__path__.append(str(ROOT / "plugins/module_utils"))
-from ansible.module_utils.burnin_group import core, dnf_ask  # noqa: E402
-from ansible.module_utils.burnin_group.dnf import Dnf  # noqa: E402
-from ansible.module_utils.burnin_group.dnf_ask import Place, System  # noqa: E402
-from ansible.module_utils.burnin_group.model import Refusal  # noqa: E402
+from lab import dnf_node, rpms
+from lab.dnf_node import FIRST, LATER, NEXT, OLD, ROOT, Node, Place, Refusal, System, core, dnf_ask
 
 pytestmark = pytest.mark.slow
-
-OLD, FIRST, LATER, NEXT = "570.172.08", "580.126.09", "580.150.02", "590.48.01"
-SKU = "H100-SXM5-80GB"
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    done = subprocess.run([str(ROOT / "tests/lab/install"), "rpm"], check=False, capture_output=True, text=True, timeout=600)
-    if done.returncode or os.geteuid():
-        why = done.stderr.strip() or "only root can install packages, even under another root"
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"CI must have dnf: {why}")
-        pytest.skip(why)
-    return tmp_path_factory.mktemp("site")
-
-
-class Node:
-    """A root with an rpm database, and what the stack comes to for it."""
-
-    def __init__(self, root: Path, site: Path) -> None:
-        self.dnf, self.site = private_dnf(root), site
-        self.root = root
-        subprocess.run(["rpm", f"--root={root}", "--initdb"], check=True)
-        self.published: Published | None = None
-
-    def publish(self, *drivers: str, streams: bool = True, **things: Sequence[str]) -> Published:
-        chosen = {"driver": drivers, **things} if drivers else dict(things)
-        self.published = rpms.publish(self.site, chosen, streams=streams and bool(drivers))
-        return self.published
-
-    def resolution(self, version: str = FIRST, distro: str = "rhel9", **more: Any) -> dict[str, Any]:
-        assert self.published is not None
-        source = {
-            "url": f"file://{self.published.folder}/",
-            "key_url": f"file://{self.published.key}",
-            "key_fingerprint": self.published.fingerprint,
-            **more.pop("source", {}),
-        }
-        stack = {"driver": {"version": version, "flavour": "open"}, "repositories": {"cuda": source}, **more}
-        return resolve_plain(stack, distro, "x86_64", SKU)
-
-    def wanted(self, version: str = FIRST, group: str = "driver", **more: Any) -> core.Wanted:
-        options = {name: more.pop(name) for name in tuple(more) if name in core.Wanted.__dataclass_fields__}
-        found = self.resolution(version, **more)
-        told = found["groups"][group]
-        repositories = [one for one in found["repositories"] if one["source"] in told["sources"]]
-        return core.wanted_of({"group": told, "repositories": repositories, "services": [], "lock_timeout_s": 0, **options})
-
-    def manager(self) -> Dnf:
-        return Dnf(["*.module_hotfixes=true", "install_weak_deps=True"], str(self.root))
-
-    def settle(self, wanted: core.Wanted, *, check: bool = False) -> dict[str, Any]:
-        done, seconds = core.timed(self.manager(), wanted, check)
-        return {"changed": done.changed, "seconds": seconds, "diff": done.diff, **done.plain()}
-
-    def refused(self, wanted: core.Wanted, code: str) -> str:
-        """The sentence; the node is as it was."""
-        before = self.state()
-        with pytest.raises(core.Failed) as caught:
-            core.settle(self.manager(), wanted, check=False)
-        assert caught.value.code == code, caught.value.message
-        assert not any(caught.value.changed.values()), caught.value.changed
-        assert self.state() == before
-        return str(caught.value.message)
-
-    def by_hand(self, *specs: str) -> None:
-        """What somebody installed before we came."""
-        assert self.published is not None
-        self.dnf.source(self.published)
-        self.dnf.do("install", *specs)
-        (self.root / "etc/yum.repos.d/cuda.repo").unlink()
-
-    def automatic(self) -> None:
-        """dnf-automatic, which has no --installroot; the program is this module of dnf's Python."""
-        etc = self.root / "etc/dnf"
-        places = {
-            "installroot": self.root,
-            "reposdir": self.root / "etc/yum.repos.d",
-            "pluginconfpath": etc / "plugins",
-            "persistdir": self.root / "var/lib/dnf",
-        }
-        places |= {"cachedir": self.root / "var/cache/automatic", "logdir": self.root / "var/log"}
-        base = "\n".join(f"{name} = {path}" for name, path in places.items())
-        settings = self.root / "automatic.conf"
-        settings.write_text(
-            "[commands]\nupgrade_type = default\ndownload_updates = yes\napply_updates = yes\nnetwork_online_timeout = 0\n"
-            f"[emitters]\nemit_via = stdio\n[base]\n{base}\nmodule_platform_id = platform:el9\n"
-        )
-        code = "import sys, dnf.rpm, dnf.automatic.main as automatic\n"
-        code += "dnf.rpm.detect_releasever = lambda root: '9'\n"  # read from this machine, which is none of EL
-        code += "sys.exit(automatic.main(sys.argv[1:]))"
-        done = subprocess.run(
-            ["/usr/bin/python3", "-c", code, "--installupdates", str(settings)],
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-
-    def state(self) -> dict[str, str]:
-        """Every file, but what rpm keeps beside its database while it is open."""
-        files = (path for path in sorted(self.root.rglob("*")) if path.is_file() and path.suffix not in (".pid", ".lock"))
-        return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files if not path.name.startswith("rpmdb.sqlite-")}
-
-    def versions(self, *, epochs: bool = False) -> dict[str, str]:
-        return {name: evr if epochs else evr.partition(":")[2].rpartition("-")[0] for name, evr in self.dnf.installed().items()}
-
-    def kernels(self) -> list[str]:
-        argv = ["rpm", f"--root={self.root}", "-q", "kernel", "--queryformat", "%{VERSION}-%{RELEASE}\\n"]
-        return sorted(subprocess.run(argv, check=True, capture_output=True, text=True).stdout.split())
-
-    @property
-    def locks(self) -> Path:
-        return self.root / "etc/dnf/plugins/versionlock.list"
+    return dnf_node.site(tmp_path_factory)
 
 
 @pytest.fixture
@@ -449,6 +329,17 @@ def unlocked_source(node: Node, folder: Path, name: str, evr: tuple[str, str, st
     (node.root / "etc/yum.repos.d/base.repo").write_text(f"[base]\nname=base\nbaseurl=file://{folder}/\ngpgcheck=0\n")
 
 
+def test_what_must_not_be_there_goes(node: Node, tmp_path: Path) -> None:
+    node.publish(FIRST)
+    unlocked_source(node, tmp_path / "base", "nvidia-driver-pinning-570")
+    node.dnf.do("install", "nvidia-driver-pinning-570")
+
+    done = node.settle(node.wanted())
+
+    assert done["removed"] == {"nvidia-driver-pinning-570": "0:1-1"}
+    assert "nvidia-driver-pinning-570" not in node.versions()
+
+
 def test_a_rebuild_of_the_pinned_version_is_no_reason_to_touch_what_is_there(node: Node, tmp_path: Path) -> None:
     node.publish(FIRST, streams=False)
     node.settle(node.wanted())
@@ -499,228 +390,6 @@ def test_a_transaction_that_breaks_tells_what_changed_and_what_was_held_stays_he
     assert caught.value.changed["files"] == ["/etc/dnf/plugins/versionlock.list"]
     assert not caught.value.changed["changed"]
     assert any(line.startswith("nvidia-fabric-manager-devel-") for line in node.locks.read_text().splitlines())
-
-
-# What is refused; each leaves the node as it was.
-
-
-def test_a_version_that_is_missing_names_those_that_are_there(node: Node) -> None:
-    node.publish(FIRST, LATER)
-
-    told = node.refused(node.wanted("580.105.08"), "VERSION_MISSING")
-
-    assert f"there are: 3:{LATER}-1.el9, 3:{FIRST}-1.el9" in told
-
-
-def test_a_stream_that_is_missing_names_those_that_are_there(node: Node) -> None:
-    node.publish(OLD)
-
-    assert "no stream 580-open of module nvidia-driver; there are: 570-dkms, 570-open" in node.refused(node.wanted(), "VERSION_MISSING")
-
-
-def test_a_version_that_the_site_excludes_is_told_as_such(node: Node) -> None:
-    node.publish(FIRST, LATER)
-    with (node.root / "etc/dnf/dnf.conf").open("a") as file:
-        file.write("excludepkgs=nvidia-persistenced\n")
-
-    assert "hidden by an excludepkgs, a versionlock or a module stream" in node.refused(node.wanted(), "EXCLUDED")
-
-
-@pytest.mark.parametrize("line", [f"nvidia-persistenced-3:{LATER}-*", "nvidia-pers*", f"nvidia-open-{LATER}"])
-def test_a_line_of_somebody_else_that_would_let_another_version_through(node: Node, line: str) -> None:
-    node.publish(FIRST, LATER)
-    node.locks.write_text(f"{line}\n")
-
-    assert line in node.refused(node.wanted(), "LOCK_CONFLICT")
-
-
-def test_a_removal_that_nobody_asked_for(node: Node) -> None:
-    node.publish(dcgm=["3.3.9", "4.5.2"])
-    node.by_hand("datacenter-gpu-manager-4-core-1:4.5.2-1")
-    wanted = node.wanted(group="dcgm", dcgm={"version": "4.5.2"})
-    name, spec = "datacenter-gpu-manager", "datacenter-gpu-manager-1:3.3.9-*"
-    older = replace(wanted, group=replace(wanted.group, packages=((name, "1:3.3.9-*", spec),), absent=(), same_version=(), locks=()))
-
-    assert "would remove datacenter-gpu-manager-4-core" in node.refused(older, "UNASKED_REMOVAL")  # B06
-
-
-def test_a_kernel_that_a_package_drags_in(node: Node) -> None:
-    older, newer = rpms.builds()["kernel"]
-    node.publish(kernel=[older, newer])
-    wanted = node.wanted(group="kernel", kernel={"rhel9": newer})
-    dragged = replace(wanted, repositories=(cuda(node),))
-
-    assert "5.14.0-570.62.1.el9_6" not in node.versions().values()
-    told = node.refused(
-        replace(dragged, group=replace(dragged.group, packages=(("kernel-metapackage", "", "kernel"),))), "KERNEL_WOULD_MOVE"
-    )
-    assert "kernel-core" in told  # B05
-
-
-def cuda(node: Node) -> Mapping[str, Any]:
-    return next(one for one in node.resolution()["repositories"] if one["source"] == "cuda")
-
-
-def test_a_mirror_that_is_down(node: Node) -> None:
-    published = node.publish(FIRST)
-    wanted = node.wanted()
-    (published.folder / "repodata/repomd.xml").unlink()
-
-    assert "burnin-cuda" in node.refused(wanted, "MIRROR_DOWN")
-
-
-def test_a_foreign_mirror_that_is_down_is_not_our_affair(node: Node) -> None:
-    node.publish(FIRST)
-    (node.root / "etc/yum.repos.d/other.repo").write_text("[other]\nname=other\nbaseurl=file:///nowhere/\nskip_if_unavailable=0\n")
-
-    assert node.settle(node.wanted())["changed"]
-
-
-def test_a_key_that_is_another(node: Node) -> None:
-    node.publish(FIRST)
-
-    told = node.refused(node.wanted(source={"key_fingerprint": "0" * 40}), "KEY_WRONG")
-
-    assert "expected 0000" in told
-
-
-def test_packages_that_another_key_signed(node: Node, tmp_path: Path) -> None:
-    good = node.publish(FIRST)
-    key = tmp_path / "good.asc"
-    key.write_bytes(good.key.read_bytes())
-    rpms.publish(node.site, {"driver": [FIRST]}, streams=True, key="stolen")
-
-    told = node.refused(node.wanted(source={"key_url": f"file://{key}", "key_fingerprint": good.fingerprint}), "KEY_WRONG")
-
-    assert "is not signed by the key that was given" in told
-
-
-def test_a_package_that_was_changed(node: Node) -> None:
-    published = node.publish(FIRST)
-    file = published.folder / f"nvidia-persistenced-{FIRST}-1.el9.x86_64.rpm"
-    whole = bytearray(file.read_bytes())
-    whole[-1] ^= 1
-    file.unlink()  # not the kept one, to which it is linked
-    file.write_bytes(whole)
-
-    node.refused(node.wanted(), "DOWNLOAD_FAILED")
-
-
-def test_a_disk_that_is_full(node: Node) -> None:
-    node.publish(FIRST)
-    limit = node.root / "usr"
-    limit.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k,nr_inodes=2", "tmpfs", str(limit)], check=True)
-    try:
-        told = node.refused(node.wanted(), "DISK_FULL")
-    finally:
-        subprocess.run(["umount", str(limit)], check=True)
-
-    assert "filesystem" in told
-
-
-def test_somebody_who_holds_rpm_is_named(node: Node) -> None:
-    node.publish(FIRST)
-    base = subprocess.run(["rpm", "--eval", "%{_dbpath}"], check=True, capture_output=True, text=True).stdout.strip()
-    lock = node.root / base.lstrip("/") / ".rpm.lock"
-    holder = held_by(f"import fcntl,time\nf=open({str(lock)!r},'w')\nfcntl.lockf(f, fcntl.LOCK_EX)\n")
-    try:
-        told = node.refused(node.wanted(), "LOCKED")
-    finally:
-        holder.kill()
-        holder.wait()
-
-    assert f"process {holder.pid} (python" in told
-
-
-def test_a_dnf_that_works_is_waited_for(node: Node) -> None:
-    node.publish(FIRST)
-    pid = node.root / "var/lib/dnf/rpmdb_lock.pid"
-    pid.parent.mkdir(parents=True, exist_ok=True)
-    holder = held_by(f"import os,time\nopen({str(pid)!r},'w').write(str(os.getpid()))\n")
-    try:
-        told = node.refused(node.wanted(), "LOCKED")
-    finally:
-        holder.kill()
-        holder.wait()
-
-    assert f"process {holder.pid} (python" in told
-    assert node.settle(node.wanted())["changed"]  # the file is still there, its process is not
-
-
-def test_a_dnf_that_begins_between_our_look_and_the_transaction_is_not_waited_for_unseen(
-    node: Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    node.publish(FIRST)
-    monkeypatch.setattr(System, "holders", lambda system: [])
-    pid = node.root / "var/lib/dnf/rpmdb_lock.pid"
-    pid.parent.mkdir(parents=True, exist_ok=True)
-    holder = held_by(f"import os,time\nopen({str(pid)!r},'w').write(str(os.getpid()))\n")
-    try:
-        with pytest.raises(core.Failed) as caught:
-            core.settle(node.manager(), node.wanted(), check=False)
-    finally:
-        holder.kill()
-        holder.wait()
-
-    assert caught.value.code == "LOCKED"
-    assert str(holder.pid) in caught.value.message
-    assert not caught.value.changed["installed"]
-    assert node.settle(node.wanted())["changed"]
-
-
-def held_by(code: str) -> subprocess.Popen[str]:
-    holder = subprocess.Popen(
-        [sys.executable, "-c", code + "print('held', flush=True)\ntime.sleep(60)\n"], stdout=subprocess.PIPE, text=True
-    )
-    assert holder.stdout is not None
-    assert holder.stdout.readline() == "held\n"
-    return holder
-
-
-def test_two_versions_at_once_are_no_ground_to_build_on(node: Node) -> None:
-    published = node.publish(FIRST, LATER)
-    for version in (FIRST, LATER):
-        file = published.folder / f"nvidia-persistenced-{version}-1.el9.x86_64.rpm"
-        subprocess.run(["rpm", f"--root={node.root}", "-i", "--force", "--nodeps", "--nosignature", str(file)], check=True)
-
-    assert f"nvidia-persistenced.x86_64 (3:{FIRST}-1.el9 and 3:{LATER}-1.el9)" in node.refused(node.wanted(), "RPMDB_DUPLICATES")
-
-
-def test_an_rpm_database_that_is_broken(node: Node) -> None:
-    node.publish(FIRST)
-    base = subprocess.run(["rpm", "--eval", "%{_dbpath}"], check=True, capture_output=True, text=True).stdout.strip()
-    for file in (node.root / base.lstrip("/")).glob("rpmdb.sqlite*"):
-        file.write_bytes(b"no database")
-
-    assert "rpm database cannot be read" in node.refused(node.wanted(), "RPMDB_BROKEN")
-
-
-def test_another_owner_of_the_same_repository(node: Node) -> None:
-    published = node.publish(FIRST)
-    node.dnf.source(published)
-
-    assert "/etc/yum.repos.d/cuda.repo names file://" in node.refused(node.wanted(), "SOURCE_CONFLICT")
-
-
-def test_a_file_that_ours_replaces_goes(node: Node) -> None:
-    published = node.publish(FIRST)
-    theirs = node.root / "etc/yum.repos.d/cuda-rhel9.repo"
-    theirs.write_text(published.repo())
-
-    done = node.settle(node.wanted())
-
-    assert "/etc/yum.repos.d/cuda-rhel9.repo" in done["files"]
-    assert not theirs.exists()
-
-
-@pytest.mark.parametrize("where", ["dnf.conf", "plugins/versionlock.conf"])
-def test_locks_that_the_site_turned_off(node: Node, where: str) -> None:
-    node.publish(FIRST)
-    file = node.root / "etc/dnf" / where
-    file.write_text(file.read_text().replace("plugins=1", "plugins=0").replace("enabled=1", "enabled=0"))
-
-    assert "so nothing can be held" in node.refused(node.wanted(), "NOT_HELD")
 
 
 def test_excludes_of_ofed_are_in_the_file_of_cuda(node: Node) -> None:
