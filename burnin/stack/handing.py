@@ -109,14 +109,6 @@ def _without_switches(driver: Mapping[str, Any], host: Mapping[str, Any]) -> boo
     return not fifth or any(nic.get("rdma") for nic in host.get("nics") or ())
 
 
-def unexpected_switches(resolution: Mapping[str, Any], host: Mapping[str, Any] | None = None) -> bool:
-    """Whether the node has NVSwitches that its SKU does not: then the SKU is wrong, and no fabric manager would be there."""
-    told = host or {}
-    driver = resolution["groups"]["driver"]
-    expected = any(_part(one) in SWITCHED for one in driver["packages"])
-    return bool(driver["packages"]) and not expected and bool(told.get("nvswitches") or told.get("nvlink5"))
-
-
 def kernel_wanted(resolution: Mapping[str, Any], system: Mapping[str, Any]) -> str:
     """The kernel that must boot: the pinned one, else the one that runs, where it is installed here (in a container it is not)."""
     pinned = str(resolution["kernel"]["release"])
@@ -145,4 +137,6 @@ def stale(system: Mapping[str, Any], module: str, after: str) -> bool:
 def said(resolution: Mapping[str, Any], checked: Mapping[str, Any], system: Mapping[str, Any]) -> list[str]:
     """What a person should know before anything is changed: the stack's warnings, and the resolution's notes that hold for this node."""
     notes = [one["text"] for one in resolution["notes"] if one["code"] != "SECURE_BOOT" or system["secure_boot"] is not False]
+    if kernel_wanted(resolution, system) and not system["boot"]["loader"]:
+        notes.append("There is no boot loader here that we know (GRUB, grubby): which kernel boots is not settled by the role kernel.")
     return [*checked["warning_text"], *notes]

@@ -39,5 +39,4 @@ class FilterModule:
             "burnin_provision_repositories": handing.repositories,
             "burnin_provision_said": said,
             "burnin_provision_stale": handing.stale,
-            "burnin_provision_unexpected_switches": handing.unexpected_switches,
         }

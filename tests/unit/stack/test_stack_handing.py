@@ -19,7 +19,7 @@ STACK: dict[str, Any] = {
 }
 SYSTEM: dict[str, Any] = {
     "os": {"id": "debian", "version": "12", "pretty": "Debian GNU/Linux 12 (bookworm)"}, "machine": "x86_64", "kernel": "6.1.0-41-amd64",
-    "kernels": ["6.1.0-41-amd64"], "headers": ["6.1.0-41-amd64"], "secure_boot": False, "dkms": [],
+    "kernels": ["6.1.0-41-amd64"], "headers": ["6.1.0-41-amd64"], "secure_boot": False, "dkms": [], "boot": {"loader": "grub", "kernel": "6.1.0-41-amd64"},
 }  # fmt: skip
 NONE_SEEN = {"gpus": 8, "nvswitches": 0, "nvlink5": False, "nics": []}
 
@@ -103,13 +103,6 @@ def test_the_resolution_itself_is_not_changed_by_it() -> None:
     assert "fabricmanager" in parts(resolution["groups"]["driver"])
 
 
-def test_switches_that_the_sku_does_not_have_are_told() -> None:
-    assert handing.unexpected_switches(made("L40S"), {"nvswitches": 4})
-    assert not handing.unexpected_switches(made("L40S"), {"nvswitches": 0, "nvlink5": False})
-    assert not handing.unexpected_switches(made(), {"nvswitches": 4})
-    assert not handing.unexpected_switches(made("L40S"))
-
-
 def test_a_group_gets_the_repositories_of_its_own_sources() -> None:
     resolution = made()
 
@@ -181,3 +174,13 @@ def test_the_note_on_secure_boot_is_said_unless_it_is_off(secure_boot: bool | No
 
     assert any("Secure Boot" in text for text in said) is told
     assert said
+
+
+def test_a_node_without_a_boot_loader_is_told_so() -> None:
+    def told(loader: str) -> bool:
+        return any(
+            "no boot loader" in text for text in handing.said(made(), check_plain(STACK, DAY), {**SYSTEM, "boot": {"loader": loader}})
+        )
+
+    assert told("")
+    assert not told("grub")
