@@ -41,7 +41,7 @@ def read(root: Path, runs: Path, running: str = "") -> dict[str, Any]:
         "flags": flags(root),
         "processes": processes(root),
         "burn_ins": burn_ins(root / runs.relative_to("/")),
-        "booting": root == Path("/") and _system() in BOOTING,
+        "booting": _system() in BOOTING,  # of the machine itself: commands know no other root
     }
 
 
