@@ -394,6 +394,44 @@ def test_a_node_without_nvswitch_needs_no_fabric_manager() -> None:
     assert codes(node) == []
 
 
+@pytest.mark.parametrize(
+    ("origin", "taken"),
+    [
+        ("${distro_id}:${distro_codename}-security", False),
+        ("origin=Debian,codename=${distro_codename},label=Debian-Security", False),
+        ("origin=*", True),
+        ("*:*", True),
+        ("NVIDIA:stable", True),
+        ("label=DOCA-HOST", True),
+    ],
+)
+def test_origins_of_unattended_upgrades(origin: str, taken: bool) -> None:
+    node = Node()
+    node.software["unattended_origins"] = [origin]
+    assert codes(node) == [], "without the program nothing is taken"
+
+    node.add("unattended-upgrades", "2.9.1", held=False)
+
+    assert codes(node) == (["UNATTENDED_ORIGIN"] if taken else [])
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "conflicts"),
+    [
+        ("/etc/apt/sources.list", "deb http://deb.debian.org/debian bookworm main\ndeb {url} /\n", True),
+        ("/etc/apt/sources.list", "deb http://deb.debian.org/debian bookworm main\n# deb {url} /\n", False),
+        ("/etc/apt/sources.list.d/nvidia.list.save", "deb {url} /\n", False),
+        ("/etc/apt/sources.list.d/cuda-debian12.list", "", True),
+    ],
+    ids=["among others", "commented out", "not read by apt", "the vendor's, by its name"],
+)
+def test_what_is_a_second_source(path: str, text: str, conflicts: bool) -> None:
+    node = Node()
+    node.software["sources"][path] = text.format(url=node.want["repositories"][1]["url"])
+
+    assert codes(node) == (["SOURCE_CONFLICT"] if conflicts else [])
+
+
 def test_password_in_a_mirrors_url_is_not_compared() -> None:
     url = "https://me:S3C-1@mirror.example/cuda"
     node = Node(resolution(repositories={"cuda": {"url": url, "key_sha256": "0" * 64}}))
