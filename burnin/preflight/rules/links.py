@@ -75,7 +75,14 @@ def _uplink(switch: str, card: Mapping[str, Any], told: Told) -> None:
         told["PCIE_WIDTH_LOW"].append((f"switch {switch}, which {card_name(card)} stands behind, runs at {now} of {most} lanes", "high"))
 
 
+def _silent(card: Mapping[str, Any], what: str) -> bool:
+    now, most, port = (card.get(key) for key in (what, f"max_{what}", f"port_max_{what}"))
+    return not now or bool(most and now < most and not port)
+
+
 def unknown(case: Case) -> str:
-    """The cards whose link would not be told, for a sentence."""
-    silent = [card_name(card) for card in [*case.cards("gpus"), *case.own_nics()] if not card.get("width") or not card.get("speed_gts")]
+    """The cards whose link would not be told, for a sentence; also where it is less than the card can and its other end is not known."""
+    silent = [
+        card_name(card) for card in [*case.cards("gpus"), *case.own_nics()] if any(_silent(card, what) for what in ("width", "speed_gts"))
+    ]
     return f"the links of {few(silent)}" if silent else ""

@@ -141,6 +141,11 @@ def test_a_link_without_its_other_end_is_not_known_rather_than_bad() -> None:
 
     assert told(found) == [("FACTS_UNKNOWN", "REVIEW")]
     assert "the links of 0000:19:00.0 (slot 21)" in why(found, "FACTS_UNKNOWN")
+    narrow = node()
+    narrow["gpus"][0].update(width=8, port_max_width=None)
+    assert told(narrow) == [("FACTS_UNKNOWN", "REVIEW")]
+    narrow["gpus"][0].update(width=16)
+    assert told(narrow) == []
 
 
 def test_an_adapter_for_storage_does_not_stand_in_for_a_missing_one() -> None:
