@@ -14,12 +14,20 @@ MOST_VPD = 4096
 NVLINK5_MARK = b"SW_MNG"
 
 
-def bridges(reader: Reader, found: Dict[str, pci.Device]) -> List[str]:
-    """The adapters that lead to NVSwitches of the fifth generation: InfiniBand devices that are nobody's network."""
-    adapters = [
-        one.address for one in found.values() if one.vendor == pci.MELLANOX and one.kind[:2] == pci.NETWORK_CLASS and not one.virtual
-    ]
-    return [address for address in adapters if NVLINK5_MARK in (reader.read_bytes("%s/%s/vpd" % (pci.DEVICES, address), MOST_VPD) or b"")]
+def bridges(reader: Reader, found: Dict[str, pci.Device]) -> Tuple[List[str], bool]:
+    """The adapters that lead to NVSwitches of the fifth generation: InfiniBand devices that are nobody's network. And whether all could be asked.
+
+    Vital product data are root's to read; without them there is no saying.
+    """
+    bridging, told = [], True
+    for device in found.values():
+        if device.vendor == pci.MELLANOX and device.kind[:2] == pci.NETWORK_CLASS and not device.virtual:
+            place = "%s/%s/vpd" % (pci.DEVICES, device.address)
+            content = reader.read_bytes(place, MOST_VPD)
+            told = told and (content is not None or not reader.exists(place))
+            if NVLINK5_MARK in (content or b""):
+                bridging.append(device.address)
+    return bridging, told
 
 
 def nics(reader: Reader, found: Dict[str, pci.Device], bridging: List[str]) -> List[Dict[str, Any]]:

@@ -22,7 +22,7 @@ def host(level: str, root: str = "/", software_root: Optional[str] = None, folde
     reader = Reader(root)
     other = Reader(software_root) if software_root and software_root != root else reader
     found = pci.devices(reader)
-    bridging = cards.bridges(reader, found)
+    bridging, asked = cards.bridges(reader, found)
     gpus = pci.gpus(reader, found)
     nics = cards.nics(reader, found, bridging)
     wanted = [card["address"] for card in [*gpus, *nics]]
@@ -38,7 +38,7 @@ def host(level: str, root: str = "/", software_root: Optional[str] = None, folde
         "pci_functions": len(found),
         "gpus": gpus,
         "nvswitches": pci.nvswitches(found),
-        "nvlink5": bool(bridging),
+        "nvlink5": True if bridging else False if asked else None,
         "nics": nics,
         "nvme": cards.nvme(reader, found),
         "iommu": system.iommu(reader, wanted),

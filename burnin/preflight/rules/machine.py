@@ -67,6 +67,7 @@ def _silent(case: Case) -> list[str]:
     found = []
     if case.judge_parts and case.fact("pci_functions"):
         found += [name for name in (unknown(case),) if name]
+        found += ["the bridges to its NVSwitches"] * (case.part("nvlink5_bridges") is not None and case.fact("nvlink5") is None)
         found += ["ACS"] * any(port.get("redirect") is None for port in case.cards("acs"))
         found += ["the IOMMU"] * (case.fact("iommu") == "unknown")
         found += ["its memory"] * (case.part("memory_gib") is not None and case.fact("memory_mib") is None)

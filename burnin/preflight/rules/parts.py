@@ -56,7 +56,7 @@ def _nvswitches(case: Case) -> Rule:
         yield Raw("NVSWITCH_MISSING", f"{found} of {wanted.value} NVSwitches are on the PCI bus.", wanted.confidence)
     bridges = case.part("nvlink5_bridges")
     seen = [nic for nic in case.cards("nics") if nic.get("nvlink5_bridge")]
-    if bridges and len(seen) < bridges.number:
+    if bridges and len(seen) < bridges.number and case.fact("nvlink5") is not None:
         yield Raw(
             "NVSWITCH_MISSING",
             f"{len(seen)} of {bridges.value} bridges to the NVSwitches answer (adapters whose product data say SW_MNG).",

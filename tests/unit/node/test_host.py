@@ -85,6 +85,16 @@ def test_the_bridges_of_nvlink_5_are_seen_in_their_product_data_and_are_nobodys_
     assert sum(not nic["nvlink5_bridge"] for nic in found["nics"]) == 8
 
 
+def test_product_data_that_would_not_be_read_leave_the_bridges_unknown(tmp_path: Path) -> None:
+    tree = fake_root.hgx_b200()
+    for device in tree.devices.values():
+        device.vpd = ""
+    assert host("bare", str(tree.write(tmp_path / "none")))["nvlink5"] is False
+    tree.folders.append(tree.path(tree.devices[tree.hcas[0].address]) + "/vpd")
+
+    assert host("bare", str(tree.write(tmp_path / "shut")))["nvlink5"] is None
+
+
 def test_a_box_of_cards_has_neither() -> None:
     found = read(kind="pcie-l40s")
 

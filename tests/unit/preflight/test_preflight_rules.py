@@ -159,6 +159,9 @@ def test_bridges_to_the_nvswitches_are_no_adapters_and_without_them_the_fabric_i
     found = node(kind="hgx-b200")
     found["nics"] = [nic for nic in found["nics"] if not nic["nvlink5_bridge"]]
 
+    found["nvlink5"] = None
+    assert told(found, kind="hgx-b200") == [("FACTS_UNKNOWN", "REVIEW")]
+    found["nvlink5"] = False
     assert told(found, kind="hgx-b200") == [("NVSWITCH_MISSING", "FAIL")]
     for nic in found["nics"][:1]:
         nic["nvlink5_bridge"] = True
