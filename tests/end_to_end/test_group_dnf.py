@@ -276,6 +276,17 @@ def test_a_kernel_on_hold_stays_where_it_is(node: Node) -> None:
     assert not node.settle(node.wanted(group="kernel"))["changed"]
 
 
+def test_with_the_kernel_on_hold_nobody_s_package_brings_one(node: Node) -> None:
+    node.dnf.source(node.publish(kernel=rpms.builds()["kernel"]))
+
+    node.settle(node.wanted(group="kernel"))
+    told = node.dnf.run("install", "kernel")
+
+    assert told.returncode == 1
+    assert "filtered out by exclude filtering" in told.stdout
+    assert node.versions() == {}
+
+
 def test_a_pinned_kernel_comes_beside_the_old_one(node: Node) -> None:
     older, newer = rpms.builds()["kernel"]
     node.publish(kernel=[older])
