@@ -81,7 +81,12 @@ def test_the_result_holds_every_code_and_stays_small(plugin: ModuleType) -> None
 
 
 def test_what_the_roles_that_follow_ask_of_the_machine(plugin: ModuleType) -> None:
-    host = {"gpus": [{"address": "0000:18:00.0"}], "nvswitches": 4, "nvlink5": False, "nics": [{"rdma": "mlx5_0", "guid": "x"}, {"rdma": None}, "no card"]}
+    host = {
+        "gpus": [{"address": "0000:18:00.0"}],
+        "nvswitches": 4,
+        "nvlink5": False,
+        "nics": [{"rdma": "mlx5_0", "guid": "x"}, {"rdma": None}, "no card"],
+    }
 
     assert plugin.in_short({"host": host}) == {"gpus": 1, "nvswitches": 4, "nvlink5": False, "nics": [{"rdma": "mlx5_0"}, {"rdma": ""}]}
     assert plugin.in_short({}) == {"gpus": 0, "nvswitches": None, "nvlink5": None, "nics": []}
