@@ -33,7 +33,7 @@ def document(looked: Iterable[Looked], fleet: Iterable[Shared], taken: str, inve
     """Sorted throughout: the same nodes give the same document, whatever came first."""
     nodes = sorted(looked, key=lambda one: one.node)
     shared = list(fleet)
-    outcomes = [one.verdict for one in nodes] + [one.finding.outcome for one in shared if one.finding.accepted is None]
+    outcomes = [one.verdict for one in nodes] + [one.finding.outcome for one in shared]
     return {
         "schema": SCHEMA,
         "taken": taken,
