@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import fcntl
+import importlib.util
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -178,6 +180,45 @@ def test_an_empty_root_knows_nothing_and_asks_for_nothing(tmp_path: Path) -> Non
 
     assert found["boot_id"] is None
     assert decide({**found, "kernel": K1}, Wanted("", "580.126.09")).required is False
+
+
+class Ended(Exception):
+    """What exit_json and fail_json do."""
+
+
+class Module:
+    """As much of an AnsibleModule as the reboot needs."""
+
+    def __init__(self, act_on: str, command: list[str]) -> None:
+        self.params = {"act_on": act_on, "command": command}
+
+    def get_bin_path(self, name: str) -> str:
+        return name
+
+    def exit_json(self, **told: Any) -> None:
+        raise Ended(told)
+
+
+@pytest.mark.parametrize(("seen", "started"), [("AAAA", True), ("BBBB", False)], ids=["still that boot", "ssh repeated it after the boot"])
+def test_a_repeated_command_does_not_reboot_the_next_boot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: str, started: bool
+) -> None:
+    spec = importlib.util.spec_from_file_location("burnin_reboot_module", ROOT / "plugins/modules/burnin_reboot.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "DELAY_S", 0)
+    mark = tmp_path / "rebooted"
+
+    with pytest.raises(Ended) as ended:
+        module.reboot(Module("AAAA", ["/usr/bin/touch", str(mark)]), {"boot_id": seen})
+
+    deadline = time.monotonic() + 5
+    while started and not mark.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert ended.value.args[0]["started"] is started
+    assert mark.exists() is started
 
 
 def test_a_fact_names_what_was_found_expected_and_to_be_done() -> None:
