@@ -81,7 +81,7 @@ def test_only_the_root_of_the_runs_was_written_and_nobody_else_may_read_it(host)
         assert sorted(host.file(f"{root}/{run.name}").listdir()) == ["burnin-node.pyz", "options.json"]
         assert host.file(f"{root}/{run.name}/burnin-node.pyz").mode == 0o700
         assert host.file(f"{root}/{run.name}/options.json").mode == 0o600
-    assert host.run("ls -d /root/.ansible/tmp/*").rc != 0
+    assert host.run("ls -d ~/.ansible/tmp/*").rc != 0
 
 
 def test_a_node_that_must_not_go_on_is_refused_in_words_and_nothing_is_changed(host) -> None:
