@@ -303,6 +303,7 @@ def test_the_command_prints_a_bare_node_without_asking_its_driver(tmp_path: Path
     assert (code, told["backend"], len(told["gpus"]), told["host"]["level"]) == (0, "nvml", 8, "bare")
     assert re.fullmatch(r"PCI-[0-9a-f]{8}-0000:19:00\.0", told["gpus"][0]["gpu"])
     assert told["gpus"][0]["kind"] == "pci"
+    assert told["backend_problem"] is None
     assert told["host"]["software"] is None
 
 
