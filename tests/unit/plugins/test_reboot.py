@@ -126,6 +126,8 @@ def put(root: Path, path: str, text: str = "") -> Path:
 def test_one_look_reads_it_all(node: Path) -> None:
     put(node, f"boot/vmlinuz-{K2}")
     put(node, "sys/module/nouveau/initstate", "live")
+    for name, text in (("vendor", "0x1a03"), ("class", "0x030000")):  # the board's own VGA
+        put(node, f"sys/bus/pci/devices/0000:03:00.0/{name}", text + "\n")
     put(node, "run/burnin/reboot-required.d/driver", "570.86.15 to 580.126.09\nmore\n")
     put(node, "run/burnin/reboot-required.d/kernel")
 
@@ -144,7 +146,7 @@ def test_one_look_reads_it_all(node: Path) -> None:
     [
         ("updates/dkms/nvidia.ko", True), ("extra/nvidia.ko.zst", True), ("updates/dkms/nvidia-current.ko", True),
         ("kernel/nvidia-580-open/nvidia.ko.gz", True), ("updates/dkms/nvidia-uvm.ko", False), ("updates/dkms/nvidia_peermem.ko", False),
-        ("build/nvidia.ko", False),
+        ("build/nvidia.ko", False), ("updates/dkms/nvidia.ko.old", False),
     ],
 )  # fmt: skip
 def test_the_module_counts_where_modprobe_finds_it(tmp_path: Path, file: str, there: bool) -> None:
