@@ -162,7 +162,11 @@ class Apt:
     def _words(self, group: Group, installed: Mapping[str, Installed]) -> List[str]:
         """For apt-get install: the specs, what must follow to the same version, and what must go (`name-`)."""
         words = [spec for _name, _version, spec in group.packages]
-        same = {name for name, one in installed.items() if any_match(group.same_version, one.name) and not of_version(one.version, group.version)}
+        same = {
+            name
+            for name, one in installed.items()
+            if any_match(group.same_version, one.name) and not of_version(one.version, group.version)
+        }
         # What has the old version and is only held (nvidia-modprobe) goes along: a `>=` would leave it behind on the way back.
         old = {upstream(installed[name].version) for name in same}
         for name, one in sorted(installed.items()):
