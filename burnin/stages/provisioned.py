@@ -56,7 +56,7 @@ class Story:
                 "task": event.task,
                 "code": str(data.get("code") or ""),
                 "message": event.message,
-                "changed": data.get("changed"),
+                "changed": _before(data),
             }
         for note in _texts(data.get("notes")):
             if note not in self.notes and len(self.notes) < MOST_NOTES:
@@ -104,6 +104,12 @@ class Story:
             "failure": self.failure,
             "notes": self.notes,
         }
+
+
+def _before(data: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What a task had changed before it failed; {} when it says that it was nothing, None when it does not say."""
+    changed = data.get("changed")
+    return {name: one for name, one in changed.items() if one} if isinstance(changed, Mapping) else None
 
 
 def _change(event: Event) -> dict[str, Any]:

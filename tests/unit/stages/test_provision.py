@@ -167,7 +167,7 @@ def test_what_changed_is_told_by_group_with_what_is_not_empty() -> None:
 
 
 def test_a_failure_says_task_code_message_and_what_was_changed_before_it() -> None:
-    data = {"code": "TRANSACTION_FAILED", "changed": {"packages": {"nvidia-open": [None, "580.126.09-1"]}}}
+    data = {"code": "TRANSACTION_FAILED", "changed": {"installed": {"nvidia-open": "580.126.09-1"}, "removed": {}}}
 
     found = story(
         event("failed", data, message="dpkg was interrupted; run dpkg --configure -a"), state=HostState.FAILED, message="dpkg was ..."
@@ -175,7 +175,7 @@ def test_a_failure_says_task_code_message_and_what_was_changed_before_it() -> No
 
     failure = found.as_dict("n1", check=False)["failure"]
     assert failure["code"] == "TRANSACTION_FAILED"
-    assert failure["changed"] == data["changed"]
+    assert failure["changed"] == {"installed": {"nvidia-open": "580.126.09-1"}}
     assert (
         stage.told(found) == "Install | Put the pinned driver in place: dpkg was interrupted; run dpkg --configure -a [TRANSACTION_FAILED]"
     )
