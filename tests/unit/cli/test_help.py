@@ -31,7 +31,7 @@ def test_help_answers_within_its_budget() -> None:
     assert min(once() for _ in range(5)) <= BUDGET_S
 
 
-@pytest.mark.parametrize("verb", ["demo", "preflight", "run", "site", "status", "resume", "stop", "verdict", "report", "node"])
+@pytest.mark.parametrize("verb", ["demo", "preflight", "provision", "run", "site", "status", "resume", "stop", "verdict", "report", "node"])
 def test_every_verb_shows_an_example_or_its_own_usage(verb: str) -> None:
     done = subprocess.run([str(BURNIN), verb, "--help"], capture_output=True, text=True, check=False)
 

@@ -1,0 +1,66 @@
+"""What `burnin provision` prints, for people and machines, and how it ends."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from burnin.adapters.ledger import Event, HostResult, HostState
+from burnin.cli.provision import finish
+from burnin.stages.provisioned import Story, document
+
+DRIVER = {
+    "group": "driver",
+    "version": "580.126.09",
+    "installed": {f"nvidia-{n}": "580.126.09-1" for n in range(12)},
+    "files": ["/etc/a", "/etc/b"],
+}
+NCCL = {"group": "nccl", "version": "2.28.3", "upgraded": {"libnccl2": ["2.27.7", "2.28.3"]}}
+REASON = {"found": "the module nvidia 570.86.15 is loaded"}
+REBOOTED = {"state": "rebooted", "reasons": [REASON], "seconds": 412.4, "found_before": {"boot_id": "A"}, "found": {"boot_id": "B"}}
+
+
+def made(*, check: bool = False) -> dict[str, Any]:
+    changed, failed = Story(), Story()
+    for event in (
+        Event("n1", "Install", "changed", DRIVER),
+        Event("n1", "Install", "changed", NCCL),
+        Event("n1", "Reboot", "changed", REBOOTED),
+    ):
+        changed.hear(event)
+    changed.end(HostResult("n1", HostState.OK), cancelled=False, check=check)
+    failed.hear(Event("n2", "Install | Put it in place", "failed", {"code": "LOCKED"}, "dpkg is locked by process 7; wait for it\x1b[31m"))
+    failed.end(HostResult("n2", HostState.FAILED, None, "dpkg ..."), cancelled=False, check=check)
+    return document("R", {"n1": changed, "n2": failed}, check=check, notes=["BRANCH_ENDED: soon"])
+
+
+def test_a_person_sees_what_changed_what_failed_and_where_more_is(capsys: pytest.CaptureFixture[str]) -> None:
+    code = finish(Path("/runs/R"), made(), as_json=False)
+
+    text = " ".join(capsys.readouterr().out.split())
+    assert code == 10
+    assert text.index("failed n2") < text.index("changed n1"), "the worst first"
+    for told in (
+        "driver 580.126.09: installed 12, files 2",
+        "moved libnccl2",
+        "rebooted in 412 s",
+        "[LOCKED]",
+        "process 7",
+        "Note: BRANCH_ENDED",
+    ):
+        assert told in text
+    assert "2 nodes: 1 rebooted, 1 changed, 1 failed" in text
+    assert "/runs/R/provision.json" in text
+    assert "\x1b[31m" not in text
+
+
+def test_a_machine_gets_one_document(capsys: pytest.CaptureFixture[str]) -> None:
+    code = finish(None, made(check=True), as_json=True)
+
+    told = json.loads(capsys.readouterr().out)
+    assert code == 10
+    assert told["schema"] == "burnin.provision/1"
+    assert [node["state"] for node in told["nodes"]] == ["would_change", "failed"]
