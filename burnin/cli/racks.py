@@ -57,7 +57,7 @@ def demo(
 
 def _open_and_run(
     *, inventory: list[str], limit: str | None, check: bool, plan: str | None, out: Path, extra: list[str], policy: Path | None,
-    ansible_args: list[str] | None, preflight: bool, burn_in: bool, json: bool, reference: Path | None,
+    ansible_args: list[str] | None, burn_in: bool, provision: bool, json: bool, reference: Path | None,
 ) -> int:  # fmt: skip
     from burnin.adapters.cancel import catching_signals
     from burnin.cli.progress import showing
@@ -68,7 +68,7 @@ def _open_and_run(
     target = Target(tuple(inventory), limit, options.variables(extra), tuple(ansible_args or ()), check)
     with catching_signals() as cancel, showing() as show:
         folder, document = stage.go(
-            target, show, cancel, plan=plan, runs=out, policy=policy, reference=reference, preflight=preflight, burn_in=burn_in
+            target, show, cancel, plan=plan, runs=out, policy=policy, reference=reference, burn_in=burn_in, provision=provision
         )
     return finish(folder, document, as_json=json)
 
@@ -89,7 +89,7 @@ def preflight(
     """
     return _open_and_run(
         inventory=inventory, limit=limit, check=check, plan="preflight", out=out, extra=extra_vars, policy=policy,
-        ansible_args=ansible_args, preflight=True, burn_in=False, json=json, reference=None,
+        ansible_args=ansible_args, burn_in=False, provision=False, json=json, reference=None,
     )  # fmt: skip
 
 
@@ -110,13 +110,15 @@ def run(
     json: options.Json = False,
     ansible_args: options.AnsibleArgs = None,
 ) -> int:
-    """Burn in: load every GPU, collect the evidence, judge it.
+    """Burn in: look whether the nodes may be loaded, load every GPU, collect the evidence, judge it.
+
+    A node that has drifted from its stack, or whose GPUs somebody uses, is refused, unless burnin_drift_accept or burnin_preflight_accept names why.
 
     Example: burnin run -i inventory/mysite --plan acceptance
     """
     return _open_and_run(
         inventory=inventory, limit=limit, check=check, plan=plan, out=out, extra=extra_vars, policy=policy,
-        ansible_args=ansible_args, preflight=False, burn_in=True, json=json, reference=reference,
+        ansible_args=ansible_args, burn_in=True, provision=False, json=json, reference=reference,
     )  # fmt: skip
 
 
@@ -138,5 +140,5 @@ def site(
     """
     return _open_and_run(
         inventory=inventory, limit=limit, check=check, plan=plan, out=out, extra=extra_vars, policy=policy,
-        ansible_args=ansible_args, preflight=True, burn_in=True, json=json, reference=reference,
+        ansible_args=ansible_args, burn_in=True, provision=True, json=json, reference=reference,
     )  # fmt: skip

@@ -45,16 +45,16 @@ def go(
     runs: Path,
     policy: Path | None,
     reference: Path | None,
-    preflight: bool,
     burn_in: bool,
+    provision: bool,
 ) -> tuple[Path, dict[str, Any]]:
-    """Open a run and drive it; returns its folder and the verdict's document ({} in check mode)."""
+    """Open a run and drive it; returns its folder and the verdict's document ({} in check mode). Every burn-in looks at the nodes first."""
     hosts = resolve(target)
     target = with_patience(target, hosts)
     chosen = plan if not burn_in else plan_of(hosts, plan)
-    pace, warnings = _pinned(hosts, target) if preflight and burn_in else (None, [])
+    pace, warnings = _pinned(hosts, target) if provision else (None, [])
     opened = open_run(
-        hosts, plan=chosen or DEFAULT_PLAN, runs=runs, policy_path=policy, source=target.source(), burn_in=burn_in, preflight=preflight,
+        hosts, plan=chosen or DEFAULT_PLAN, runs=runs, policy_path=policy, source=target.source(), burn_in=burn_in, preflight=True,
         provision=pace,
     )  # fmt: skip
     for warning in warnings:
@@ -62,7 +62,7 @@ def go(
     show.say(f"Run {opened.run_id}: {count(len(opened.nodes), 'node')}, plan {opened.plan.name}, in {opened.folder}")
     try:
         if burn_in:
-            document = burn_in_stage(opened.folder, target, show, cancel, preflight=preflight, hosts=hosts, reference=reference)
+            document = burn_in_stage(opened.folder, target, show, cancel, preflight=True, hosts=hosts, reference=reference)
             return opened.folder, document
         return opened.folder, _look(opened, target, hosts, show, cancel)
     finally:

@@ -12,7 +12,9 @@ from ansible.module_utils.burnin_group import node
 from ansible.module_utils.burnin_group.model import File, Group, Installed, Manager, Plan, Refusal, any_match, few, group_of
 
 KERNEL = re.compile(
-    r"^(linux-(image|modules)(-unsigned|-extra)?-[0-9]|linux-(generic|virtual|lowlatency|image-[a-z])|kernel(-(core|modules|modules-core))?$)"
+    r"^(linux-(image|modules)(-unsigned|-extra)?-[0-9]|linux-(generic|virtual|lowlatency|image-[a-z])"
+    # EL: what a boot loader would find; headers, tools and firmware are no kernel.
+    r"|kernel(-(rt|64k|uek|debug))*(-(core|modules|modules-core|modules-extra|uki-virt))?$)"
 )
 FORGET_MOST = 40
 

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
-from ansible.module_utils.burnin_group.model import Refusal
+from ansible.module_utils.burnin_group.model import Refusal, few
 
 ENVIRONMENT = {
     "LC_ALL": "C.UTF-8",
@@ -28,6 +28,7 @@ LOOK_S, INITRAMFS_S, SERVICE_S = 60, 1800, 90
 FLOCK = "hhqqi4x"  # struct flock of 64-bit Linux
 PENDING = "/var/lib/burnin/initramfs-pending"
 REBOOT_FLAGS = "/run/burnin/reboot-required.d"
+ALTERNATIVES = ("/var/lib/dpkg/alternatives/", "/var/lib/alternatives/")
 
 
 def run(argv: Sequence[str], timeout_s: float = LOOK_S, stdin: str = "") -> "subprocess.CompletedProcess[str]":
@@ -173,25 +174,23 @@ def settle_services(names: Sequence[str], start: bool, check: bool) -> Tuple[Lis
 
 def settle_alternative(root: Path, name: str, path: str, check: bool) -> bool:
     """Have the alternative lead there; whether it changed. Raises Refusal where that is none of its choices."""
-    where = [] if root == Path("/") else ["--root", str(root)]
-    done = run(["update-alternatives", *where, "--query", name])
-    told: Dict[str, str] = {}
-    choices = []
-    for line in done.stdout.splitlines():
-        key, _colon, value = line.partition(": ")
-        if key == "Alternative":
-            choices.append(value)
-        told.setdefault(key, value)
-    if told.get("Value") == path and told.get("Status") == "manual":
+    # Read from its file, which begins alike in Debian's and in EL's alternatives: EL's program has no --query.
+    text = next((found for place in ALTERNATIVES if (found := read(at(root, place + name)))), b"").decode("utf-8", "replace")
+    mode, *rest = text.splitlines() or [""]
+    link = at(root, "/etc/alternatives/" + name)
+    if mode == "manual" and link.is_symlink() and os.readlink(str(link)) == path:
         return False
+    choices = [line for line in rest[1:] if line.startswith("/")]
     if path not in choices:
         if check:  # its package is not there yet
             return True
         raise Refusal(
             "ALTERNATIVE_MISSING",
-            "%s is none of the alternatives of %s (%s); expected its package to have brought it" % (path, name, choices),
+            "%s is none of the alternatives of %s (%s); expected its package to have brought it"
+            % (path, name, few(choices) or "it has none"),
         )
     if not check:
+        where = [] if root == Path("/") else ["--root", str(root)]
         done = run(["update-alternatives", *where, "--set", name, path])
         if done.returncode:
             raise Refusal("ALTERNATIVE_FAILED", "%s could not be made the alternative %s: %s" % (path, name, last_words(done)))

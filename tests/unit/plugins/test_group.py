@@ -68,6 +68,10 @@ def judged(plan: model.Plan, installed: dict[str, model.Installed] | None = None
         pytest.param(model.Plan(change={"linux-generic": ("1", "2")}), {}, "KERNEL_WOULD_MOVE", id="Ubuntu's meta package"),
         pytest.param(model.Plan(change={"linux-image-amd64": ("1", "2")}), {}, "KERNEL_WOULD_MOVE", id="Debian's meta package"),
         pytest.param(model.Plan(install={"kernel-core": "1"}), {}, "KERNEL_WOULD_MOVE", id="EL's kernel"),
+        pytest.param(model.Plan(install={"kernel-rt-core": "1"}), {}, "KERNEL_WOULD_MOVE", id="EL's real-time kernel"),
+        pytest.param(model.Plan(install={"kernel-64k": "1"}), {}, "KERNEL_WOULD_MOVE", id="EL's kernel with large pages"),
+        pytest.param(model.Plan(install={"kernel-uki-virt": "1"}), {}, "KERNEL_WOULD_MOVE", id="EL's kernel in one image"),
+        pytest.param(model.Plan(install={"kernel-headers": "1", "kernel-tools": "1", "kernel-rt-devel": "1"}), {}, "", id="EL's headers and tools"),
         pytest.param(model.Plan(install={"linux-image-6.1.0-41-amd64": "1"}), {"allow_kernel": True}, "", id="a kernel that was allowed"),
         pytest.param(model.Plan(install={"linux-headers-6.1.0-41-amd64": "1", "linux-libc-dev": "1", "kernel-devel": "1"}), {}, "", id="headers are no kernel"),
         pytest.param(model.Plan(change={"openmpi": ("4", "5")}), {}, "HELD_BY_OTHERS", id="what somebody else holds"),
@@ -244,3 +248,23 @@ def test_no_task_that_changes_packages_is_cut_off_by_the_time_limit_of_a_look() 
 
     assert len(found) >= 9
     assert [name for name, patient in found if not patient] == []
+
+
+# As chkconfig's alternatives writes it (EL), and as dpkg's does; both begin with the mode, the link, and end in paths and priorities.
+EL_ALTERNATIVE = "{mode}\n/usr/local/cuda\n\n/usr/local/cuda-12.9\n129\n/usr/local/cuda-13.0\n130\n"
+
+
+@pytest.mark.parametrize("place", ["var/lib/alternatives", "var/lib/dpkg/alternatives"])
+def test_an_alternative_is_right_only_when_it_was_chosen(tmp_path: Path, place: str) -> None:
+    (tmp_path / place).mkdir(parents=True)
+    (tmp_path / "etc/alternatives").mkdir(parents=True)
+    (tmp_path / "etc/alternatives/cuda").symlink_to("/usr/local/cuda-12.9")
+    told = tmp_path / place / "cuda"
+
+    told.write_text(EL_ALTERNATIVE.format(mode="manual"))
+    assert node.settle_alternative(tmp_path, "cuda", "/usr/local/cuda-12.9", check=True) is False
+    assert node.settle_alternative(tmp_path, "cuda", "/usr/local/cuda-13.0", check=True) is True
+    told.write_text(EL_ALTERNATIVE.format(mode="auto"))
+    assert node.settle_alternative(tmp_path, "cuda", "/usr/local/cuda-12.9", check=True) is True, "a newer toolkit would take it away"
+    with pytest.raises(model.Refusal, match=r"none of the alternatives of cuda \(/usr/local/cuda-12\.9, /usr/local/cuda-13\.0\)"):
+        node.settle_alternative(tmp_path, "cuda", "/usr/local/cuda-11.8", check=False)
