@@ -9,10 +9,14 @@ from typing import Any
 import pytest
 import yaml
 
+from burnin.adapters.ansible import PlayResult
+from burnin.adapters.cancel import Cancel
 from burnin.adapters.ledger import Event, HostResult, HostState
+from burnin.adapters.run_control import read_ledger
 from burnin.errors import InventoryError, StackError
 from burnin.outcome import Outcome, exit_code
 from burnin.stages import provision as stage
+from burnin.stages.nodes import Driver, Target
 from burnin.stages.provisioned import NOT_REACHED, STATES, Story, document, outcomes
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -198,3 +202,75 @@ def test_a_node_that_never_had_its_turn_is_listed() -> None:
     entry = Story().as_dict("n9", check=False)
 
     assert (entry["state"], entry["verdict"], entry["why"]) == ("not_reached", Outcome.INCONCLUSIVE.value, NOT_REACHED)
+
+
+class Shown:
+    """What a person is told."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def stage(self, text: str) -> None:
+        self.lines.append(text)
+
+    def node(self, node: str, status: object) -> None:
+        """Not looked at here."""
+
+    say = stage
+
+
+def site(folder: Path, monkeypatch: pytest.MonkeyPatch, *, states: dict[str, HostState], **target: Any) -> tuple[Driver, list[list[str]]]:
+    """A driver whose plays end at once with these states, and on which nodes it played."""
+    played: list[list[str]] = []
+
+    def play(driver: Driver, playbook: str, hosts: list[str], **_: Any) -> PlayResult:
+        assert playbook == "provision.yml"
+        played.append(list(hosts))
+        for host in hosts:
+            driver.watch(Event(host, "Install", "ok"))
+        return PlayResult("finished", 0, {host: HostResult(host, states[host], None, "why") for host in hosts})
+
+    monkeypatch.setattr(Driver, "play", play)
+    return Driver(folder, Target((), **target), Cancel()), played
+
+
+def ledger(folder: Path) -> list[tuple[str, str, str]]:
+    return [(line.stage, line.node, line.state) for line in read_ledger(folder)]
+
+
+PINNED = {"run_id": "R", "provision": {"serial": None, "max_fail": None}}
+
+
+def test_a_site_goes_on_with_the_nodes_that_are_as_they_shall_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver, played = site(tmp_path, monkeypatch, states={"n1": HostState.OK, "n2": HostState.FAILED, "n3": HostState.UNREACHABLE})
+
+    assert stage.in_site(driver, PINNED, ["n1", "n2", "n3"], Shown()) == ["n1"]
+    assert played == [["n1", "n2", "n3"]]
+    assert ledger(tmp_path) == [
+        ("provision", "n1", "ok"), ("provision", "n2", "failed"), ("provision", "n3", "unreachable"), ("preflight", "n1", "ok"),
+    ]  # fmt: skip
+
+
+def test_a_site_that_died_in_provisioning_provisions_again_those_that_were_not_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver, played = site(tmp_path, monkeypatch, states={"n2": HostState.OK, "n3": HostState.OK})
+    driver.note("provision", "n1", "ok")
+    driver.note("provision", "n2", "failed")
+
+    assert stage.in_site(driver, PINNED, ["n1", "n2", "n3"], Shown()) == ["n1", "n2", "n3"]
+    assert played == [["n2", "n3"]], "the load of one that was through may be running"
+
+
+def test_a_site_that_pins_nothing_plays_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver, played = site(tmp_path, monkeypatch, states={})
+
+    assert stage.in_site(driver, {"run_id": "R", "provision": None}, ["n1"], Shown()) == ["n1"]
+    assert played == []
+
+
+def test_with_arguments_for_ansible_nobody_knows_whether_it_looked_at_the_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver, _ = site(tmp_path, monkeypatch, states={"n1": HostState.OK}, ansible_args=("--tags", "nccl"))
+
+    assert stage.in_site(driver, PINNED, ["n1"], Shown()) == ["n1"]
+    assert ledger(tmp_path) == [("provision", "n1", "ok")], "so the burn-in looks by itself"
