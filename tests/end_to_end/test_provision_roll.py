@@ -158,6 +158,9 @@ def test_a_batch_that_failed_as_a_whole_is_passed_over_where_no_limit_is_set(sit
 
 def test_a_limit_keeps_the_pace_of_the_nodes_it_leaves(site: Site) -> None:
     inventory = site.inventory(4, burnin_serial=1)
+    told = yaml.safe_load(inventory.read_text())
+    told["gpu_nodes"]["hosts"]["n1"] = {"burnin_serial": 4}  # the group's first, whom the playbook asks; it is left out
+    inventory.write_text(yaml.safe_dump(told))
 
     code, document, talk = site.verb(inventory, "--limit", "n3,n4")
 
