@@ -77,7 +77,9 @@ class ActionModule(ActionBase):
             Display().vvv(f"its temporary folder stays: {problem}")
 
     def _look(self, arguments: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-        return dict(self._execute_module(module_name="burnin_reboot", module_args={**arguments, "act_on": "", **more}, task_vars=self._vars))
+        return dict(
+            self._execute_module(module_name="burnin_reboot", module_args={**arguments, "act_on": "", **more}, task_vars=self._vars)
+        )
 
     def _decide(self, told: Mapping[str, Any], arguments: Mapping[str, Any], rebooted_before: bool) -> str:
         """not_needed, would_reboot, required or rebooting. Raises Refused."""

@@ -71,7 +71,8 @@ class Host:
         self.put("hosts.json", json.dumps({"gpu_nodes": {"hosts": {"n1": variables}}}))
         self.put("play.yml", PLAY)
         env = {
-            **os.environ, "PYTHONPATH": str(ROOT / "tests"), "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_CONNECTION_PLUGINS": str(ROOT / "tests/lab/connections"),
+            **os.environ, "PYTHONPATH": str(ROOT / "tests"), "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+            "ANSIBLE_CONNECTION_PLUGINS": str(ROOT / "tests/lab/connections"),
             "ANSIBLE_CALLBACK_PLUGINS": str(ROOT / "tests/lab/callbacks"), "ANSIBLE_CALLBACKS_ENABLED": "events",
             "BURNIN_LAB_EVENTS": str(self.root / "events.jsonl"),
         }  # fmt: skip
