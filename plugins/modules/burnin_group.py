@@ -108,15 +108,17 @@ burnin:
   description: >-
     What changed, or in check mode would: installed, upgraded, downgraded, removed, held, files, services, alternatives, initramfs, reboot_required, notes, seconds.
     Of a failure: code (VERSION_MISSING, KEY_WRONG, MIRROR_DOWN, LOCKED, DPKG_BROKEN, DISK_FULL, UNASKED_REMOVAL, UNASKED_DOWNGRADE, KERNEL_WOULD_MOVE,
-    HELD_BY_OTHERS, GPU_BUSY, SOURCE_CONFLICT, DEPENDENCIES, MIXED_VERSIONS, NOT_HELD, TRANSACTION_FAILED, ...) and changed.
+    HELD_BY_OTHERS, GPU_BUSY, SOURCE_CONFLICT, DEPENDENCIES, MIXED_VERSIONS, NOT_HELD, PLAN_CHANGED, NOT_A_FILE, TRANSACTION_FAILED, ...) and changed.
   returned: always
   type: dict
 """
 
+import os
+
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.burnin_group import core
 from ansible.module_utils.burnin_group.apt import Apt
-from ansible.module_utils.burnin_group.model import Refusal
+from ansible.module_utils.burnin_group.model import Refusal, few
 
 ARGUMENTS = {
     "group": {"type": "dict", "required": True},
@@ -150,12 +152,9 @@ def manager_of(params):
 
 def failure(group, error, changed):
     """Message and answer: who, what, and whether anything was changed."""
-    touched = [kind for kind in ("installed", "changed", "removed", "files") if changed.get(kind)]
-    said = (
-        "Nothing was changed."
-        if not touched
-        else "Changed until then: %s." % "; ".join("%s %s" % (kind, ", ".join(list(changed[kind])[:8])) for kind in touched)
-    )
+    touched = ["%s %s" % (kind, few(changed[kind])) for kind in ("installed", "changed", "removed", "files") if changed.get(kind)]
+    touched += ["packages %s" % changed["packages"]] if changed.get("packages") else []
+    said = "Changed until then: %s." % "; ".join(touched) if touched else "Nothing was changed."
     return {
         "msg": "%s: %s [%s] %s" % (group, error.message.rstrip(". ") + ".", error.code, said),
         "burnin": {"code": error.code, "changed": changed},
@@ -165,6 +164,7 @@ def failure(group, error, changed):
 def main():
     """What Ansible runs."""
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
+    os.umask(0o022)  # a hardened shell's 077 would hide keys and sources from apt's own user
     name = str(module.params["group"].get("name", "group"))
     try:
         done, seconds = core.timed(manager_of(module.params), core.wanted_of(module.params), module.check_mode)

@@ -68,20 +68,28 @@ class Node:
         one = self.published[name]
         return {"url": one.url(), "key_url": f"file://{one.key}", "key_sha256": one.key_sha256, "key_fingerprint": one.fingerprint}
 
-    def settle(
+    def environment(self) -> dict[str, str]:
+        """What makes apt and dpkg those of the root."""
+        root = self.apt.root
+        return {"PATH": os.environ["PATH"], "APT_CONFIG": str(root / "apt.conf"), "DPKG_ADMINDIR": str(root / "var/lib/dpkg")}
+
+    def request(
         self, group: str, /, stack: Mapping[str, Any] | None = None, *, check: bool = False, sku: str = "H100-SXM5-80GB", **more: Any
-    ) -> dict[str, Any]:
-        """The module's own answer, as Ansible would have it."""
+    ) -> str:
+        """As Ansible hands it to the module."""
         resolution = self.resolution(stack, sku)
         arguments = {
             "group": resolution["groups"][group], "repositories": repositories(resolution, group), "manager": "apt", "lock_timeout_s": 1, **more,
             "_ansible_check_mode": check, "_ansible_diff": True,
         }  # fmt: skip
-        environment = {
-            "PATH": os.environ["PATH"], "APT_CONFIG": str(self.apt.root / "apt.conf"), "DPKG_ADMINDIR": str(self.apt.root / "var/lib/dpkg"),
-        }  # fmt: skip
+        return json.dumps({"ANSIBLE_MODULE_ARGS": arguments})
+
+    def settle(
+        self, group: str, /, stack: Mapping[str, Any] | None = None, *, check: bool = False, sku: str = "H100-SXM5-80GB", **more: Any
+    ) -> dict[str, Any]:
+        """The module's own answer, as Ansible would have it."""
         done = subprocess.run(
-            [sys.executable, "-c", PROGRAM], input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}), env=environment, check=False,
+            [sys.executable, "-c", PROGRAM], input=self.request(group, stack, check=check, sku=sku, **more), env=self.environment(), check=False,
             capture_output=True, text=True, timeout=300,
         )  # fmt: skip
         assert done.stdout.lstrip().startswith("{"), done.stdout + done.stderr

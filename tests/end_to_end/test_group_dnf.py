@@ -203,7 +203,12 @@ def test_packages_that_change_meanwhile_are_told_before_anything_is_done(node: N
     wanted, waited = node.wanted(), System.holders
     file = node.published.folder / f"nvidia-persistenced-{FIRST}-1.el9.x86_64.rpm" if node.published else Path()
 
+    looks: list[int] = []
+
     def meanwhile(system: System) -> list[str]:
+        looks.append(1)
+        if len(looks) == 1:  # before the plan: that is looked at again after the wait
+            return waited(system)
         subprocess.run(["rpm", f"--root={node.root}", "-i", "--nosignature", "--replacepkgs", str(file)], check=True)
         return waited(system)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, Sequence, Set
@@ -38,6 +39,11 @@ MISSING = re.compile(
 )
 QUERY = "${Package}\\t${Architecture}\\t${Version}\\t${db:Status-Want}\\t${db:Status-Status}\\t${Installed-Size}\\n"
 BLACKLIST = "/etc/apt/apt.conf.d/52burnin-%s"
+# ignore-hold: ours hold what they drag in as well; what others hold is judged by core.py.
+SIMULATE = ["-s", "-q", "-y", "--no-install-recommends", "--allow-downgrades", "--allow-change-held-packages", "--ignore-hold"]
+# What a site hangs onto `apt-get update` (caches, stamps, notifiers) is for the node's own, not for a private look.
+NO_HOOKS = "#clear APT::Update::Pre-Invoke;\n#clear APT::Update::Post-Invoke;\n#clear APT::Update::Post-Invoke-Success;\n"
+FRESH, FRESH_S = "/run/burnin/apt-lists-read", 900  # when all sources were last read for real: not again for each group of a run
 SPARE_KIB = 32 * 1024
 LOCKED_REMEDY = "wait for it (unattended-upgrades, another person's apt) or raise burnin_stack_lock_timeout_s; it is never killed"
 
@@ -46,11 +52,14 @@ class Apt:
     """apt and dpkg of one root. The root is what apt's own configuration says (APT_CONFIG may name another)."""
 
     def __init__(self) -> None:
-        self.root = Path(self._config(("Dir", "d"))["Dir"] or "/")
+        told = self._config(("Dir", "d"), ("APT::Architecture", ""))
+        self.root, self.arch = Path(told["Dir"] or "/"), told["APT::Architecture"]
         self._sizes: Dict[str, int] = {}
+        self._own: List[Path] = []
+        self._plan = Plan()
 
     def _config(self, *names: Any) -> Dict[str, str]:
-        words = [word for name, kind in names for word in ("V%d" % names.index((name, kind)), name + "/" + kind)]
+        words = [word for number, (name, kind) in enumerate(names) for word in ("V%d" % number, name + ("/" + kind if kind else ""))]
         done = node.run(["apt-config", "shell", *words])
         if done.returncode:
             raise Refusal("NO_MANAGER", "apt does not answer on this node: %s" % node.last_words(done))
@@ -72,7 +81,7 @@ class Apt:
             name, arch, version, want, status, size = line.split("\t")
             if status in ("not-installed", "config-files"):
                 continue
-            key = name if name not in found else "%s:%s" % (name, arch)
+            key = name if arch in (self.arch, "all") else "%s:%s" % (name, arch)  # as apt-get itself names them
             found[key] = Installed(name, version, want == "hold", status in ("installed", "triggers-pending", "triggers-awaited"))
             self._sizes[key] = int(size or 0)
         return found
@@ -81,6 +90,7 @@ class Apt:
 
     def files(self, group: Group, repositories: Sequence[Mapping[str, Any]]) -> List[File]:
         found = []
+        self._own = [self.at(str(one["path"])) for one in repositories]
         for one in repositories:
             found.append(File(str(one["key_path"]), key_of(one, self.at(str(one["key_path"]))), what="key"))
             fields = {**one["deb822"], "Signed-By": str(self.at(str(one["key_path"])))}
@@ -90,7 +100,9 @@ class Apt:
             found.append(File(str(one["path"]), ("\n".join(lines) + "\n").encode(), what="source"))
         found += [File(path, content.encode(), what="pin") for path, content in group.pins]
         if group.blacklist:
-            listed = "".join('    "%s";\n' % pattern.replace("\\", "\\\\") for pattern in group.blacklist)
+            if any('"' in pattern or "\n" in pattern for pattern in group.blacklist):
+                raise Refusal("BAD_GROUP", "blacklist %r: apt's configuration cannot hold a quotation mark" % (group.blacklist,))
+            listed = "".join('    "%s";\n' % pattern for pattern in group.blacklist)  # as they are: apt.conf knows no escapes
             text = (
                 "// Written by burnin: unattended-upgrades leaves the pinned set %s alone.\nUnattended-Upgrade::Package-Blacklist {\n%s};\n"
                 % (group.name, listed)
@@ -136,6 +148,8 @@ class Apt:
             own = [file for file in files if file.what == "source"]
             if own:
                 place.update([place.sources / Path(file.path).name for file in own])
+            if not self._fresh():
+                place.update_all()
             words = self._words(group, installed)
             plan = place.simulate(words)
             if plan is None and not place.updated_all:
@@ -147,9 +161,17 @@ class Apt:
             plan.finish = sorted(name for name, one in installed.items() if not one.whole and name not in plan.touched)
             plan.downgrade = sorted(name for name, (old, new) in plan.change.items() if self.newer(old, new))
             place.measure(plan, self._sizes)
+        self._plan = plan
         return plan
 
     def _whole(self, group: Group, installed: Mapping[str, Installed]) -> None:
+        journal = [path.name for path in self.at("/var/lib/dpkg/updates").glob("[0-9]*")]
+        if journal:
+            raise Refusal(
+                "DPKG_BROKEN",
+                "dpkg was interrupted before we came (%s in /var/lib/dpkg/updates); expected none. Run `dpkg --configure -a` on the node"
+                % few(sorted(journal)),
+            )
         broken = sorted(name for name, one in installed.items() if not one.whole)
         others = [name for name in broken if not group.ours(installed[name].name)]
         if others:
@@ -211,23 +233,55 @@ class Apt:
         ]
         node.wait_for_locks(places, timeout_s, LOCKED_REMEDY)
 
+    def _fresh(self) -> bool:
+        try:
+            return 0 <= time.time() - self.at(FRESH).stat().st_mtime < FRESH_S
+        except OSError:
+            return False
+
     def prepare(self, group: Group) -> None:
-        done = node.run(["apt-get", "-qq", "-o", "Acquire::Languages=none", "update"], UPDATE_S)
-        if done.returncode:  # a foreign source that is down is not ours; what we need was seen in the private copy
-            raise Refusal("MIRROR_DOWN", "apt-get update: %s" % node.last_words(done))
+        """All sources where that is due, then what could be read is what there is: a foreign source that is down is not ours to mend.
+
+        Ours were read in the private place a moment ago; where they cannot be now, apt comes to another plan, and that is refused.
+        """
+        argv = ["apt-get", "-qq", "-o", "Acquire::Languages=none"]
+        if self._fresh():
+            self._read_own(argv)
+        else:
+            node.run([*argv, "update"], UPDATE_S)
+            node.replace(self.at(FRESH), b"", 0o644)
+        self._same(self._plan)
+
+    def _read_own(self, argv: Sequence[str]) -> None:
+        with tempfile.TemporaryDirectory(prefix="burnin-apt-") as only:
+            for path in self._own:
+                shutil.copy2(str(path), only)
+            alone = {"Dir::Etc::sourcelist": "/dev/null", "Dir::Etc::sourceparts": only, "APT::Get::List-Cleanup": "0"}
+            node.run([*argv, *(word for name, value in alone.items() for word in ("-o", "%s=%s" % (name, value))), "update"], UPDATE_S)
 
     def apply(self, group: Group, plan: Plan) -> None:
-        exact = {**plan.install, **{name: new for name, (_old, new) in plan.change.items()}}
-        words = ["%s=%s" % one for one in sorted(exact.items())] + [name + "-" for name in sorted(plan.remove)]
-        words += plan.finish  # what is half-configured is finished by naming it
         argv = ["apt-get", "install", "-y", "-q", "--no-install-recommends", "--allow-change-held-packages"]
         argv += ["-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold", "-o", "DPkg::Lock::Timeout=60"]
         argv += [] if plan.remove else ["--no-remove"]
         argv += ["--allow-downgrades"] if plan.downgrade else []
-        done = node.run([*argv, "--", *words], TRANSACTION_S)
+        done = node.run_to_its_end([*argv, "--", *_exactly(plan)], TRANSACTION_S)
         if done.returncode:
+            self.at(FRESH).unlink(missing_ok=True)  # a file that is gone from a mirror must not be asked for again
             full = "No space left" in done.stdout + done.stderr
             raise Refusal("DISK_FULL" if full else "TRANSACTION_FAILED", "apt-get install exited %d: %s" % (done.returncode, _why(done)))
+
+    def _same(self, plan: Plan) -> None:
+        """The node's own apt must come to the plan that was judged, or between then and now something moved. Raises Refusal PLAN_CHANGED."""
+        done = node.run(["apt-get", *SIMULATE, "install", "--", *_exactly(plan)], SIMULATE_S)
+        now = planned(done.stdout) if done.returncode == 0 else Plan()
+        if done.returncode or (now.install, now.change, set(now.remove)) != (plan.install, plan.change, set(plan.remove)):
+            self.at(FRESH).unlink(missing_ok=True)
+            other = sorted({*now.touched} ^ {*plan.touched} - {*plan.finish})
+            raise Refusal(
+                "PLAN_CHANGED",
+                "what was judged is not what apt would do now (%s): the mirror or the node changed meanwhile; no package was touched. Run it again"
+                % (few(other) if done.returncode == 0 else node.last_words(done)),
+            )
 
     def hold(self, group: Group, names: Sequence[str]) -> None:
         done = node.run(["apt-mark", "-qq", "hold", "--", *names])
@@ -243,6 +297,28 @@ def _why(done: Any) -> str:
     )[-1500:] or node.last_words(done)
 
 
+def _exactly(plan: Plan) -> List[str]:
+    """The plan in words for apt-get install; what is half-configured is finished by naming it."""
+    exact = {**plan.install, **{name: new for name, (_old, new) in plan.change.items()}}
+    return ["%s=%s" % one for one in sorted(exact.items())] + [name + "-" for name in sorted(plan.remove)] + plan.finish
+
+
+def planned(said: str) -> Plan:
+    """What `apt-get -s` says that it would do."""
+    plan = Plan()
+    for line in said.splitlines():
+        come, go = INSTALL.match(line), REMOVE.match(line)
+        if come and come[2]:
+            plan.change[come[1]] = (come[2], come[3])
+        elif come:
+            plan.install[come[1]] = come[3]
+        elif go:
+            plan.remove[go[1]] = go[2] or ""
+    for name in set(plan.remove) & {*plan.change, *plan.install}:
+        del plan.remove[name]
+    return plan
+
+
 class Place:
     """A private apt: the node's configuration with our files in it, lists and cache of its own. dpkg's status is the node's."""
 
@@ -255,6 +331,7 @@ class Place:
             if "/" not in name:
                 self._copy(sorted(apt.at("/etc/apt/" + name).glob("*")), own, gone)
         (top / "archives/partial").mkdir(parents=True)
+        (top / "apt.conf").write_text(NO_HOOKS)
         self._copy(sorted(apt.at("/var/lib/apt/lists").glob("*_*")), top / "lists", ())
         keys = {}
         for file in files:
@@ -279,9 +356,9 @@ class Place:
         told = {
             "Dir::Etc::sourceparts": self.sources, "Dir::Etc::preferencesparts": self.preferences, "Dir::State::lists": self.top / "lists",
             "Dir::Cache::archives": self.top / "archives", "Dir::Cache::pkgcache": "", "Dir::Cache::srcpkgcache": "", "Dir::Log": self.top,
-            "Acquire::Languages": "none", "APT::Update::Error-Mode": "any", "APT::Sandbox::User": "root",
+            "Acquire::Languages": "none", "APT::Sandbox::User": "root",
         }  # fmt: skip
-        return [word for name, value in told.items() for word in ("-o", "%s=%s" % (name, value))]
+        return ["-c", str(self.top / "apt.conf"), *(word for name, value in told.items() for word in ("-o", "%s=%s" % (name, value)))]
 
     def update(self, sources: Sequence[Path]) -> None:
         """Read these sources alone. Raises Refusal: KEY_WRONG or MIRROR_DOWN."""
@@ -299,6 +376,8 @@ class Place:
                 "Dir::Etc::sourceparts=%s" % only,
                 "-o",
                 "APT::Get::List-Cleanup=0",
+                "-o",
+                "APT::Update::Error-Mode=any",
                 "-q",
                 "update",
             ],
@@ -313,36 +392,12 @@ class Place:
     def update_all(self) -> None:
         """Read every source; foreign ones that fail are left out."""
         self.updated_all = True
-        node.run(["apt-get", *self._options(), "-o", "APT::Update::Error-Mode=persistent-failure", "-q", "update"], UPDATE_S)
+        node.run(["apt-get", *self._options(), "-q", "update"], UPDATE_S)
 
     def simulate(self, words: Sequence[str]) -> Any:
         """The plan, or None where apt finds none; its words stay in `said`."""
-        argv = [
-            "apt-get",
-            *self._options(),
-            "-s",
-            "-q",
-            "-y",
-            "--no-install-recommends",
-            "--allow-downgrades",
-            "--allow-change-held-packages",
-            "--ignore-hold",  # ours hold what they drag in as well; what others hold is judged by core.py
-        ]
-        self.said = node.run([*argv, "install", "--", *words], SIMULATE_S)
-        if self.said.returncode:
-            return None
-        plan = Plan()
-        for line in self.said.stdout.splitlines():
-            come, go = INSTALL.match(line), REMOVE.match(line)
-            if come and come[2]:
-                plan.change[come[1]] = (come[2], come[3])
-            elif come:
-                plan.install[come[1]] = come[3]
-            elif go:
-                plan.remove[go[1]] = go[2] or ""
-        for name in set(plan.remove) & {*plan.change, *plan.install}:
-            del plan.remove[name]
-        return plan
+        self.said = node.run(["apt-get", *self._options(), *SIMULATE, "install", "--", *words], SIMULATE_S)
+        return None if self.said.returncode else planned(self.said.stdout)
 
     def why_not(self, group: Group) -> Refusal:
         """What stands in the way, with what there is of each version that is missing."""

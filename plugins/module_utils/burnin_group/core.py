@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import time
 from dataclasses import dataclass, field
@@ -88,14 +89,18 @@ def settle(manager: Manager, wanted: Wanted, check: bool) -> Done:
         gone = manager.superseded(wanted.repositories)
         _compare(manager.root, owned, [*gone, *wanted.absent_files], done)
         needed = bool(manager.unmet(wanted.group, before))
+        if needed and not check:
+            # First, so that the plan is made of what is there when nobody else works on it.
+            manager.wait(wanted.lock_timeout_s)
+            before = manager.installed()
         if needed or any(file.what in ("source", "key") and file.path in done.files for file in owned):
             done.plan = manager.plan(wanted.group, [file for file in owned if file.what != "file"], gone, before)
             judge(wanted, done.plan, before, manager)
-    except Refusal as refusal:
-        raise Failed(refusal, {}) from refusal
-    if check:
-        _rest(manager, wanted, done, before, check)
-        return done
+        if check:
+            _rest(manager, wanted, done, before, check)
+            return done
+    except (Refusal, OSError) as error:
+        raise Failed(_refusal(error), {}) from error
     return _carry_out(manager, wanted, done, before, owned, gone)
 
 
@@ -138,11 +143,11 @@ def judge(wanted: Wanted, plan: Plan, installed: Mapping[str, Installed], manage
             "the transaction would take %s back to an older version, and this group does not pin it. Set the role's allow_downgrade if that is meant"
             % few(told),
         )
-    kernels = [name for name in plan.touched if KERNEL.match(name) and name not in plan.remove and name not in group.names]
+    kernels = [name for name in plan.touched if KERNEL.match(name) and (name in plan.remove or name not in group.names)]
     if kernels and not wanted.allow_kernel:
         raise Refusal(
             "KERNEL_WOULD_MOVE",
-            "the transaction would bring the kernel %s; kernels move only where burnin_stack.kernel says so. Pin the kernel there, or find which package asks for it"
+            "the transaction would move the kernel %s; kernels move only where burnin_stack.kernel says so. Pin the kernel there, or find which package asks for it"
             % few(kernels),
         )
     foreign = [
@@ -175,24 +180,55 @@ def _carry_out(
         _write(manager.root, [file for file in owned if file.what != "file"], gone, done, written)
         if done.plan:
             manager.prepare(wanted.group)
+            _intend(wanted, manager.root, done)
             manager.apply(wanted.group, done.plan)
         _rest(manager, wanted, done, before, False, owned, written)
-        _assert(manager, wanted)
+        if done.changed:
+            _assert(manager, wanted)
     except (Refusal, OSError) as error:
-        refusal = (
-            error
-            if isinstance(error, Refusal)
-            else Refusal("DISK_FULL" if getattr(error, "errno", 0) == 28 else "WRITE_FAILED", str(error))
-        )
-        raise Failed(refusal, {**difference(before, _now(manager)), "files": written}) from error
+        now = _now(manager)
+        if now is None:
+            raise Failed(_refusal(error), {"packages": "unknown: the package database cannot be read", "files": written}) from error
+        if done.plan:
+            _hold_what_is_there(manager, wanted.group, now)
+        raise Failed(_refusal(error), {**difference(before, now), "files": written}) from error
     return done
 
 
-def _now(manager: Manager) -> Mapping[str, Installed]:
+def _refusal(error: Exception) -> Refusal:
+    if isinstance(error, Refusal):
+        return error
+    return Refusal("DISK_FULL" if getattr(error, "errno", 0) in (errno.ENOSPC, errno.EDQUOT) else "WRITE_FAILED", str(error))
+
+
+def _hold_what_is_there(manager: Manager, group: Group, now: Mapping[str, Installed]) -> None:
+    """A transaction that broke off has released holds (fact F5): without them the next upgrade takes the rest of the way to somewhere else."""
+    loose = manager.unheld(group, now)
+    try:
+        if loose:
+            manager.hold(group, loose)
+    except (Refusal, OSError):  # the failure that is told is the first one; an unheld package is found by the next run
+        return
+
+
+def _intend(wanted: Wanted, root: Path, done: Done) -> None:
+    """What a change of packages asks for is written down before it, or a failure in between would make the next run forget it."""
+    if wanted.initramfs:
+        node.replace(node.at(root, node.PENDING), b"", 0o600)
+    if wanted.reboot_after:
+        _flag(wanted, root, done.plan.touched)
+
+
+def _flag(wanted: Wanted, root: Path, why: Sequence[str]) -> None:
+    reason = "%s %s: %s" % (wanted.group.name, wanted.group.version, few(why, 4))
+    node.replace(node.at(root, node.REBOOT_FLAGS + "/" + wanted.group.name), (reason + "\n").encode(), 0o644)
+
+
+def _now(manager: Manager) -> "Mapping[str, Installed] | None":
     try:
         return manager.installed()
-    except Refusal:
-        return {}
+    except (Refusal, OSError):
+        return None
 
 
 def difference(before: Mapping[str, Installed], after: Mapping[str, Installed]) -> Dict[str, Any]:
@@ -238,11 +274,12 @@ def _rest(
 ) -> None:
     """Holds, our configuration, initramfs, alternatives, services, the reboot's flag."""
     root, written = manager.root, written if written is not None else []
-    after = before if check else manager.installed()
+    after = manager.installed() if done.plan and not check else before
     done.held = manager.unheld(wanted.group, after)
     if check:
         done.held = sorted(
-            {*done.held, *(name for name in done.plan.install if any_match(wanted.group.hold, name))} - set(done.plan.remove)
+            {*done.held, *(name for name in (*done.plan.install, *done.plan.change) if any_match(wanted.group.hold, name))}
+            - set(done.plan.remove)
         )
     elif done.held:
         manager.hold(wanted.group, done.held)
@@ -265,8 +302,7 @@ def _rest(
     _services(root, wanted, done, check, bool([one for one in done.files if by_path.get(one, {}).get("daemon_reload")]))
     done.reboot_required = wanted.reboot_after and bool(done.plan or early)
     if done.reboot_required and not check:
-        reason = "%s %s: %s" % (wanted.group.name, wanted.group.version, few(done.plan.touched or early, 4))
-        node.replace(node.at(root, node.REBOOT_FLAGS + "/" + wanted.group.name), (reason + "\n").encode(), 0o644)
+        _flag(wanted, root, done.plan.touched or early)
 
 
 def _services(root: Path, wanted: Wanted, done: Done, check: bool, reload_units: bool) -> None:

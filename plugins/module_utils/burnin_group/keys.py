@@ -5,15 +5,16 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import http.client
 import re
-import urllib.error
+import time
 import urllib.request
 from pathlib import Path
 from typing import Any, List, Mapping
 
 from ansible.module_utils.burnin_group.model import Refusal
 
-FETCH_S, MOST_BYTES = 30, 1_000_000
+ANSWER_S, FETCH_S, MOST_BYTES, CHUNK = 30, 60, 1_000_000, 65_536
 ARMOR = re.compile(
     rb"-----BEGIN PGP PUBLIC KEY BLOCK-----\r?\n(?:[^\r\n]+: [^\r\n]*\r?\n)*\r?\n?(.*?)\r?\n?(?:=[A-Za-z0-9+/]{4}\r?\n)?-----END", re.DOTALL
 )
@@ -40,16 +41,28 @@ def key_of(repository: Mapping[str, Any], present: Path) -> bytes:
 
 
 def _fetch(url: str) -> bytes:
+    content, until = b"", time.monotonic() + FETCH_S
     try:
-        with urllib.request.urlopen(url, timeout=FETCH_S) as answer:  # noqa: S310  (the scheme was checked when the stack was read)
-            content: bytes = answer.read(MOST_BYTES + 1)
-    except (OSError, ValueError) as error:
+        with urllib.request.urlopen(url, timeout=ANSWER_S) as answer:  # noqa: S310  (the scheme was checked when the stack was read)
+            for piece in iter(lambda: _piece(answer), b""):
+                content += piece
+                if len(content) > MOST_BYTES or time.monotonic() > until:
+                    break
+    except (OSError, ValueError, http.client.HTTPException) as error:
         raise Refusal(
             "MIRROR_DOWN", "the key %s could not be fetched (%s): is the mirror up, and is key_url right?" % (url, error)
         ) from error
+    if time.monotonic() > until:
+        raise Refusal("MIRROR_DOWN", "the key %s took longer than %d s; expected a small file. Is the mirror well?" % (url, FETCH_S))
     if len(content) > MOST_BYTES:
         raise Refusal("KEY_WRONG", "%s is over %d bytes: that is no key" % (url, MOST_BYTES))
     return content
+
+
+def _piece(answer: Any) -> bytes:
+    """What has come, not waiting for a full piece: a server that trickles must meet the deadline."""
+    piece: bytes = answer.read1(CHUNK) if hasattr(answer, "read1") else answer.read(CHUNK)
+    return piece
 
 
 def _faults(content: bytes, repository: Mapping[str, Any]) -> List[str]:
@@ -61,6 +74,9 @@ def _faults(content: bytes, repository: Mapping[str, Any]) -> List[str]:
     prints = fingerprints(content)
     if not prints:
         found.append("no OpenPGP public key in it")
+    elif wanted_print and not wanted_sum and len(prints) > 1:
+        # A fingerprint vouches for its own key alone, and apt trusts every key in the file.
+        found.append("%d keys (%s), expected one, %s" % (len(prints), ", ".join(prints[:4]), wanted_print))
     elif wanted_print and wanted_print not in prints:
         found.append("fingerprint %s, expected %s" % (", ".join(prints), wanted_print))
     return found
@@ -68,7 +84,12 @@ def _faults(content: bytes, repository: Mapping[str, Any]) -> List[str]:
 
 def fingerprints(content: bytes) -> List[str]:
     """Of the primary keys in a key file, armored or binary; [] where there is none (RFC 4880 and 9580)."""
-    blocks = [_decoded(block) for block in ARMOR.findall(content)] if content.lstrip().startswith(b"-----BEGIN") else [content]
+    blocks = [content]
+    if content.lstrip().startswith(b"-----BEGIN"):
+        armored = ARMOR.findall(content)
+        if content.count(b"-----BEGIN") != len(armored):  # what we do not read here, apt might
+            return []
+        blocks = [_decoded(block) for block in armored]
     found = []
     for block in blocks:
         try:

@@ -22,6 +22,7 @@ class Refusal(Exception):
     """
 
     def __init__(self, code: str, message: str) -> None:
+        message = "".join(letter if letter.isprintable() else "?" for letter in message)  # a node's text must not act on a terminal
         super().__init__(message)
         self.code, self.message = code, message
 

@@ -6,6 +6,7 @@ import fcntl
 import glob
 import os
 import shutil
+import signal
 import struct
 import subprocess
 import tempfile
@@ -25,24 +26,56 @@ ENVIRONMENT = {
 KEPT = ("APT_CONFIG", "DPKG_ADMINDIR", "http_proxy", "https_proxy", "no_proxy")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 LOOK_S, INITRAMFS_S, SERVICE_S = 60, 1800, 90
+SAID_MOST = 262_144
+# They hold a GPU's device open and compute nothing; as /proc/PID/comm has them, 15 letters. The preflight's list: limit gpu_daemons.
+OWN_DAEMONS = (b"nvidia-persiste", b"nv-fabricmanage", b"nv-hostengine", b"nvidia-imex", b"dcgm-exporter")
 FLOCK = "hhqqi4x"  # struct flock of 64-bit Linux
 PENDING = "/var/lib/burnin/initramfs-pending"
 REBOOT_FLAGS = "/run/burnin/reboot-required.d"
 ALTERNATIVES = ("/var/lib/dpkg/alternatives/", "/var/lib/alternatives/")
 
 
+def _environment() -> Dict[str, str]:
+    return {**{name: os.environ[name] for name in KEPT if name in os.environ}, **ENVIRONMENT, "PATH": PATH, "HOME": "/root"}
+
+
 def run(argv: Sequence[str], timeout_s: float = LOOK_S, stdin: str = "") -> "subprocess.CompletedProcess[str]":
     """Never raises for an exit code; 127 where the program is not there, 124 where it took too long."""
-    environment = {**{name: os.environ[name] for name in KEPT if name in os.environ}, **ENVIRONMENT, "PATH": PATH, "HOME": "/root"}
+    environment = _environment()
     try:
-        return subprocess.run(
-            list(argv), input=stdin, env=environment, check=False, timeout=timeout_s, encoding="utf-8", errors="replace",
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        process = subprocess.Popen(
+            list(argv), env=environment, encoding="utf-8", errors="replace", start_new_session=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(list(argv), 124, "", "%s took longer than %d s" % (argv[0], timeout_s))
     except OSError as error:
         return subprocess.CompletedProcess(list(argv), 127, "", str(error))
+    try:
+        stdout, stderr = process.communicate(stdin, timeout_s)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)  # with its children: they hold the pipes open
+        process.communicate()
+        return subprocess.CompletedProcess(list(argv), 124, "", "%s took longer than %d s" % (argv[0], timeout_s))
+    return subprocess.CompletedProcess(list(argv), process.returncode, stdout, stderr)
+
+
+def run_to_its_end(argv: Sequence[str], timeout_s: float) -> "subprocess.CompletedProcess[str]":
+    """As `run`, for what must not be cut off: in a session of its own, writing to a file, so that it goes on when the connection or we end.
+
+    124 where it still works after that time; it is left alone. stdout and stderr are both in `stdout`, the last 256 KiB.
+    """
+    with tempfile.TemporaryFile() as said:
+        try:
+            process = subprocess.Popen(
+                list(argv), env=_environment(), start_new_session=True, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT
+            )
+        except OSError as error:
+            return subprocess.CompletedProcess(list(argv), 127, "", str(error))
+        try:
+            code, late = process.wait(timeout_s), ""
+        except subprocess.TimeoutExpired:
+            code, late = 124, "%s still works after %d s as process %d; it is left to end" % (argv[0], timeout_s, process.pid)
+        said.seek(max(0, os.fstat(said.fileno()).st_size - SAID_MOST))
+        return subprocess.CompletedProcess(list(argv), code, said.read(SAID_MOST).decode("utf-8", "replace"), late)
 
 
 def last_words(done: "subprocess.CompletedProcess[str]", lines: int = 6) -> str:
@@ -57,11 +90,13 @@ def at(root: Path, path: str) -> Path:
 
 
 def read(path: Path, most: int = 4_000_000) -> Optional[bytes]:
-    """None where there is no such file."""
+    """None where there is no such file. Raises Refusal for a folder or a device in its place."""
+    if path.exists() and not path.is_file():
+        raise Refusal("NOT_A_FILE", "%s is no file; expected one that can be replaced. Move it away" % path)
     try:
         with path.open("rb") as file:
             return file.read(most)
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return None
 
 
@@ -113,13 +148,15 @@ def wait_for_locks(paths: Iterable[Path], timeout_s: float, remedy: str) -> None
 
 
 def users_of(root: Path, patterns: Sequence[str]) -> List[str]:
-    """Processes that have one of these devices open."""
+    """Processes that have one of these devices open, but for daemons that only look: those always have."""
     devices = {os.path.realpath(path) for pattern in patterns for path in glob.glob(str(at(root, pattern)))}
     if not devices:
         return []
     found = []
     for folder in sorted(Path("/proc").glob("[0-9]*"), key=lambda path: int(path.name)):
-        if folder.name != str(os.getpid()) and _opens(folder) & devices:
+        if folder.name == str(os.getpid()) or not _opens(folder) & devices:
+            continue
+        if (read(folder / "comm", 64) or b"").strip() not in OWN_DAEMONS:
             found.append(process(int(folder.name)))
     return found
 

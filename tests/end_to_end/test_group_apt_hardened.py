@@ -1,0 +1,283 @@
+"""burnin_group with apt on a node that has lived: hooks, a strict umask, dead sources, stale lists, a full disk, runs that broke off in between.
+
+Real apt and dpkg under a root of their own; the node and how it is asked are those of test_group_apt.py.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from end_to_end import test_group_apt as base
+from end_to_end.test_group_apt import FIRST, LATER, Node
+from lab.private_apt import private_apt
+from lab.repository import publish
+
+pytestmark = pytest.mark.slow
+
+_apt = base._apt  # the session's look at what this machine has
+PINNED_LATER = {"driver": {"version": LATER, "flavour": "open"}}
+BROKEN_BUILD = "#!/bin/sh\nprintf 'Error! \\033[31mred\\007\\n' >&2\nexit 10\n"
+
+
+@pytest.fixture
+def node(tmp_path: Path, _apt: None) -> Node:
+    """As in test_group_apt.py: one driver at the vendor's, Debian's own stubs known to the node."""
+    made = Node(private_apt(tmp_path / "root"), tmp_path / "site")
+    made.has("debian")
+    made.apt.source("lab-debian", made.published["debian"].deb822())
+    made.has("cuda", {"driver": [FIRST], "cuda": ["12.9.1", "13.0.2"], "nccl": ["2.28.3-1+cuda12.9"], "dcgm": ["4.5.2"]})
+    return made
+
+
+def asked_with(monkeypatch: pytest.MonkeyPatch, before: str) -> None:
+    """Have the module's process do this first."""
+    monkeypatch.setattr(base, "PROGRAM", base.PROGRAM.replace("burnin_group.main()", f"{before}\nburnin_group.main()"))
+
+
+def breaks_dkms(node: Node) -> str:
+    """Its build fails from now on; what it was."""
+    program = node.apt.root / "usr/sbin/dkms"
+    real = program.read_text()
+    program.write_text(BROKEN_BUILD)
+    return real
+
+
+# Looking changes nothing
+
+
+def test_check_mode_does_not_run_what_a_site_hangs_onto_apt_get_update(node: Node) -> None:
+    hooks = {"Pre-Invoke": "before", "Post-Invoke": "after", "Post-Invoke-Success": "well"}
+    lines = [f'APT::Update::{hook} {{"touch {node.apt.root}/{name}";}};\n' for hook, name in hooks.items()]
+    (node.apt.root / "etc/apt/apt.conf.d/50hook").write_text("".join(lines))
+    before = node.digest()
+
+    node.well("driver", check=True)
+
+    assert node.digest() == before
+
+
+def test_check_mode_tells_the_holds_that_a_changed_pin_sets_anew(node: Node) -> None:
+    node.has("cuda", {"driver": [FIRST, LATER]})
+    node.well("driver")
+
+    told = node.well("driver", PINNED_LATER, check=True)
+    done = node.well("driver", PINNED_LATER)
+
+    assert told["burnin"]["held"] == done["burnin"]["held"] != []
+    assert told["burnin"]["upgraded"] == done["burnin"]["upgraded"] != {}
+
+
+def test_a_converged_group_asks_dpkg_once(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.well("driver")
+    calls = node.apt.root / "calls"
+    asked_with(
+        monkeypatch,
+        "from ansible.module_utils.burnin_group import node\nreal = node.run\n"
+        f"node.run = lambda argv, *rest: (open({str(calls)!r}, 'a').write(argv[0] + '\\n'), real(argv, *rest))[1]",
+    )
+
+    assert node.well("driver")["changed"] is False
+    assert calls.read_text().split() == ["apt-config", "dpkg-query"]
+
+
+# What is around us is not ours, and does not stop us
+
+
+def test_a_strict_umask_does_not_hide_keys_and_sources_from_apts_own_user(node: Node) -> None:
+    before = os.umask(0o077)
+    try:
+        node.well("driver")
+    finally:
+        os.umask(before)
+
+    etc = node.apt.root / "etc/apt"
+    assert (etc / "keyrings").stat().st_mode & 0o777 == 0o755
+    assert {path.stat().st_mode & 0o777 for path in etc.rglob("*burnin-*")} == {0o644}
+
+
+def test_somebody_elses_dead_source_does_not_keep_ours_from_going_on(node: Node) -> None:
+    node.apt.install("dkms")
+    for name, place in (("down", "http://127.0.0.1:9/"), ("gone", "file:///nowhere/")):
+        (node.apt.root / f"etc/apt/sources.list.d/{name}.sources").write_text(f"Types: deb\nURIs: {place}\nSuites: ./\n")
+
+    node.well("driver")
+
+    assert node.driver_versions() == {FIRST}
+
+
+def test_a_distribution_that_moved_on_since_the_last_update_is_read_again_before_the_plan(node: Node) -> None:
+    node.has("debian", {"kernel": ["6.1.0-40-amd64"], "tools": ["1"]})
+    node.apt.do("apt-get", "update")
+    node.has("debian", {"kernel": ["6.1.0-41-amd64"], "tools": ["1"]})
+    group = {"name": "other", "packages": [{"name": "linux-headers-amd64", "version": "", "spec": "linux-headers-amd64"}]}
+
+    told = node.well("driver", group=group, check=True)
+    done = node.well("driver", group=group)
+
+    assert "linux-headers-6.1.0-41-amd64" in told["burnin"]["installed"]
+    assert told["burnin"]["installed"] == done["burnin"]["installed"]
+
+
+def test_a_mirror_that_moves_between_the_plan_and_the_transaction_is_refused_and_the_next_run_is_well(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.well("nccl", reboot_after=True)  # so that the distribution's lists count as read
+    node.has("cuda", {"driver": [FIRST, LATER]})
+    lists = node.apt.root / "var/lib/apt/lists"
+    with monkeypatch.context() as patched:
+        # The node's own lists lack what the private ones had.
+        asked_with(
+            patched,
+            "import pathlib\nfrom ansible.module_utils.burnin_group import apt\n"
+            f"apt.Apt._read_own = lambda *told: [path.unlink() for path in pathlib.Path({str(lists)!r}).glob('*Packages')]",
+        )
+        answer = node.settle("driver", reboot_after=True)
+
+    assert answer["burnin"]["code"] == "PLAN_CHANGED"
+    assert "no package was touched" in answer["msg"]
+    assert not any("nvidia" in name for name in node.apt.installed())
+    assert not (node.apt.root / "run/burnin/reboot-required.d/driver").exists()
+    node.well("driver")
+
+
+def test_a_daemon_that_only_looks_does_not_keep_the_driver_from_being_changed(node: Node, tmp_path: Path) -> None:
+    device = node.apt.root / "dev/nvidia0"
+    device.parent.mkdir()
+    device.touch()
+    daemon = tmp_path / "nvidia-persistenced"
+    daemon.symlink_to("/bin/sleep")  # its name in /proc is that of the link
+    running = subprocess.Popen([str(daemon), "60"], stdin=device.open())
+    try:
+        node.well("driver", busy_devices=["/dev/nvidia[0-9]*"])
+    finally:
+        running.kill()
+        running.wait()
+
+
+# Keys
+
+
+def test_a_second_key_in_the_file_is_not_trusted_for_the_fingerprint_of_the_first(node: Node, tmp_path: Path) -> None:
+    thief = publish(tmp_path / "thief", "cuda", chosen={"driver": [FIRST]})
+    both = tmp_path / "both.asc"
+    both.write_bytes(node.published["cuda"].key.read_bytes() + thief.key.read_bytes())
+    override = {**node.override("cuda"), "key_url": f"file://{both}", "key_sha256": ""}
+
+    assert "2 keys" in node.refused("KEY_WRONG", "driver", {"repositories": {"cuda": override}})
+
+
+# Refused before anything is written
+
+
+def test_an_interrupted_dpkg_is_named(node: Node) -> None:
+    node.apt.install("dkms")
+    (node.apt.root / "var/lib/dpkg/updates/0000").write_text("Package: dkms\nStatus: install ok unpacked\nVersion: 1\nArchitecture: all\n")
+
+    assert "dpkg --configure -a" in node.refused("DPKG_BROKEN", "driver")
+
+
+def test_a_kernel_is_not_removed_by_an_allowance_that_is_too_wide(node: Node) -> None:
+    node.apt.install("linux-image-6.1.0-40-amd64")
+    group = {"name": "other", "packages": [{"name": "dkms", "version": "", "spec": "dkms"}], "absent": ["^linux-image-6"]}
+
+    assert "linux-image-6.1.0-40-amd64" in node.refused("KERNEL_WOULD_MOVE", "driver", group=group, allow_remove=["linux"])
+
+
+def test_no_room_for_the_private_look_is_a_full_disk_and_no_crash(node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(small)], capture_output=True, text=True, check=False)
+    if mounted.returncode:
+        pytest.skip(f"no tmpfs can be mounted here: {mounted.stderr.strip()}")
+    asked_with(monkeypatch, f"import tempfile; tempfile.tempdir = {str(small)!r}")
+    try:
+        node.refused("DISK_FULL", "driver")
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+
+
+def test_a_folder_where_our_file_is_to_be_is_refused(node: Node) -> None:
+    (node.apt.root / "etc/nccl.conf").mkdir()
+
+    assert "is no file" in node.refused("NOT_A_FILE", "nccl", files=[{"path": "/etc/nccl.conf", "content": "A=1\n"}])
+
+
+def test_a_pattern_that_apts_configuration_cannot_hold_is_refused(node: Node) -> None:
+    group: dict[str, Any] = {**node.resolution()["groups"]["nccl"], "blacklist": ['^a"b']}
+
+    node.refused("BAD_GROUP", "nccl", group=group)
+
+
+def test_a_pattern_with_a_backslash_reaches_unattended_upgrades_as_it_is(node: Node) -> None:
+    node.well("nccl", group={**node.resolution()["groups"]["nccl"], "blacklist": [r"^libnccl2\.x"]})
+
+    shown = node.apt.do("apt-config", "dump", "--format", "%v%n", "Unattended-Upgrade::Package-Blacklist")
+
+    assert shown.split() == [r"^libnccl2\.x"]
+
+
+# Broken off in between
+
+
+def test_a_failure_after_the_transaction_does_not_make_the_reboot_forgotten(node: Node) -> None:
+    answer = node.settle("driver", reboot_after=True, alternatives={"nowhere": "/x"})
+
+    assert answer["burnin"]["code"] == "ALTERNATIVE_MISSING"
+    assert FIRST in (node.apt.root / "run/burnin/reboot-required.d/driver").read_text()
+
+
+def test_a_transaction_that_breaks_leaves_what_is_there_held_and_the_next_run_ends_it(node: Node) -> None:
+    node.has("cuda", {"driver": [FIRST, LATER]})
+    node.well("driver")
+    held = node.apt.held()
+    real = breaks_dkms(node)
+
+    answer = node.settle("driver", PINNED_LATER, reboot_after=True)
+
+    assert answer["burnin"]["code"] == "TRANSACTION_FAILED"
+    assert node.apt.held() == held
+    assert LATER in (node.apt.root / "run/burnin/reboot-required.d/driver").read_text()
+    (node.apt.root / "usr/sbin/dkms").write_text(real)
+    node.well("driver", PINNED_LATER)
+    assert node.driver_versions() == {LATER}
+    assert node.apt.held() == held
+
+
+def test_what_a_build_prints_does_not_act_on_the_terminal_that_shows_the_message(node: Node) -> None:
+    node.apt.install("dkms")
+    breaks_dkms(node)
+
+    message = node.settle("driver")["msg"]
+
+    assert "Error! ?[31mred?" in message
+    assert message.isprintable()
+
+
+def test_a_transaction_outlives_the_connection_that_began_it(node: Node) -> None:
+    """ssh goes, Ansible's module dies: apt goes on in its own session, and the next run finds it at work or done."""
+    node.apt.install("dkms")
+    (node.apt.root / "usr/sbin/dkms").write_text('#!/bin/sh\ntouch "${DPKG_ROOT:-}/building"; sleep 3; exit 0\n')
+    done = subprocess.Popen(
+        [base.sys.executable, "-c", base.PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        env=node.environment(), start_new_session=True,
+    )  # fmt: skip
+    assert done.stdin is not None
+    done.stdin.write(node.request("driver"))
+    done.stdin.close()
+    until = time.monotonic() + 90
+    while not (node.apt.root / "building").exists():
+        assert time.monotonic() < until
+        assert done.poll() is None, done.stdout.read() if done.stdout else ""
+        time.sleep(0.1)
+    done.kill()
+    done.wait()
+
+    assert node.well("driver", lock_timeout_s=60)["changed"] is True, "the holds were still to be set"
+    assert node.driver_versions() == {FIRST}
+    assert all(status == "installed" for status in node.apt.do("dpkg-query", "-W", "-f", "${db:Status-Status}\\n").split())
