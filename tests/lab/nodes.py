@@ -247,9 +247,10 @@ def off(node: Node) -> None:
         os.kill(holder, signal.SIGSTOP)  # or a node that is about to reboot would be started again
         container, first = _container(node), leader(node)
         # nspawn ends after its child; it is killed itself only when it does not
-        for pid in (first, container):
-            if pid is not None and not (pid == container and first and _until(lambda: not _started(pid), GONE_S)):
-                _kill(pid)
+        if first is not None:
+            _kill(first)
+        if container is not None and not (first and _until(lambda: not _started(container), GONE_S)):
+            _kill(container)
         _kill(holder)
     if not _until(lambda: keeper(node) is None, GONE_S):
         raise LabProblem(f"{node.name}: process {holder} would not end")
