@@ -8,19 +8,22 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from burnin.stack.bridge import resolve_plain
 from end_to_end import test_group_apt as base
-from end_to_end.test_group_apt import FIRST, LATER, Node
+from end_to_end.test_group_apt import FIRST, LATER, NEXT, Node
 from lab.private_apt import private_apt
 from lab.repository import publish
 
 pytestmark = pytest.mark.slow
 
 _apt = base._apt  # the session's look at what this machine has
+OLD = "570.172.08"
 PINNED_LATER = {"driver": {"version": LATER, "flavour": "open"}}
 BROKEN_BUILD = "#!/bin/sh\nprintf 'Error! \\033[31mred\\007\\n' >&2\nexit 10\n"
 
@@ -281,3 +284,67 @@ def test_a_transaction_outlives_the_connection_that_began_it(node: Node) -> None
     assert node.well("driver", lock_timeout_s=60)["changed"] is True, "the holds were still to be set"
     assert node.driver_versions() == {FIRST}
     assert all(status == "installed" for status in node.apt.do("dpkg-query", "-W", "-f", "${db:Status-Status}\\n").split())
+
+
+# What apt would do and nobody asked for
+
+
+def test_a_downgrade_that_a_foreign_package_would_be_given_is_refused_until_it_is_allowed(node: Node) -> None:
+    node.has("cuda", {"driver": [FIRST, LATER]})
+    node.apt.source("foreign", node.published["cuda"].deb822())
+    node.apt.install(f"nvidia-kernel-support={LATER}-1")
+    (node.apt.root / "etc/apt/sources.list.d/foreign.sources").unlink()
+    pin = f"Package: nvidia-kernel-support firmware-nvidia-gsp\nPin: version {FIRST}*\nPin-Priority: 1001\n"
+    module = {"name": "nvidia-kernel-open-dkms", "version": f"{FIRST}-*", "spec": f"nvidia-kernel-open-dkms={FIRST}-*"}
+    group = {"name": "other", "packages": [module], "pins": [{"path": "/etc/apt/preferences.d/burnin-other", "content": pin}]}
+
+    message = node.refused("UNASKED_DOWNGRADE", "driver", group=group)
+    done = node.well("driver", group=group, allow_downgrade=True)
+
+    assert f"nvidia-kernel-support ({LATER}-1 -> {FIRST}-1)" in message
+    assert done["burnin"]["downgraded"] == {"nvidia-kernel-support": [f"{LATER}-1", f"{FIRST}-1"]}
+
+
+class Ubuntu(Node):
+    """The same, with the vendor's packages for Ubuntu 24.04."""
+
+    def has(self, repository: str, chosen: Mapping[str, Any] | None = None, **more: Any) -> None:
+        self.published[repository] = publish(self.site, repository, "ubuntu2404" if repository == "cuda" else "debian12", chosen, **more)
+
+    def resolution(self, stack: Mapping[str, Any] | None = None, sku: str = "H100-SXM5-80GB") -> dict[str, Any]:
+        told = {"repositories": {"cuda": self.override("cuda")}, "driver": {"version": FIRST, "flavour": "open"}, **(stack or {})}
+        return resolve_plain(told, "ubuntu2404", "x86_64", sku, kernel_running="6.1.0-40-amd64")
+
+
+def test_ubuntus_driver_packages_lose_their_branch_with_590_in_one_transaction_and_get_it_back(tmp_path: Path, _apt: None) -> None:
+    node = Ubuntu(private_apt(tmp_path / "root"), tmp_path / "site")
+    node.has("debian")
+    node.apt.source("lab-debian", node.published["debian"].deb822())
+    node.has("cuda", {"driver": [FIRST, LATER, NEXT]})
+    node.well("driver")
+    numbered = node.apt.installed()
+
+    for version in (NEXT, FIRST):
+        log = node.apt.root / "var/log/apt/history.log"
+        before = log.read_text().count("Commandline:")
+        done = node.well("driver", {"driver": {"version": version, "flavour": "open"}})
+        ours = {name: one for name, one in node.apt.installed().items() if "nvidia" in name}
+
+        assert log.read_text().count("Commandline:") == before + 1, "one transaction"
+        assert {one.partition("-")[0] for one in ours.values()} == {version}
+        assert any(name.endswith("-580") for name in ours) is (version == FIRST)
+        assert any(name.endswith("-580") for name in done["burnin"]["removed"]) is (version == NEXT)
+        assert set(ours) <= node.apt.held()
+    left = set(node.apt.installed().items()) ^ set(numbered.items())
+    assert left <= {("nvidia-open", f"{FIRST}-1")}, "the one name that both branches have stays, at the pin"
+
+
+def test_the_way_back_over_a_rename_takes_the_later_names_away(node: Node) -> None:
+    node.has("cuda", {"driver": [OLD, FIRST]})
+    node.well("driver")
+
+    done = node.well("driver", {"driver": {"version": OLD, "flavour": "open"}})
+
+    assert {"nvidia-fabricmanager", "libnvidia-nscq"} <= set(done["burnin"]["removed"])
+    assert {"nvidia-fabricmanager-570", "libnvidia-nscq-570"} <= set(node.apt.installed())
+    assert node.driver_versions() == {OLD}

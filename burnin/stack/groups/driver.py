@@ -39,6 +39,13 @@ PROPRIETARY = (
     "^nvidia-driver-[0-9]+(-server)?$",
     "^kmod-nvidia-latest-dkms$",
 )
+# What a later branch calls what this one gives a number: on the way back it has no version here, and must go.
+UNNUMBERED_580 = "^(nvidia-fabricmanager|libnvidia-nscq|libnvsdm|nvidia-imex)$"
+UNNUMBERED_590 = (
+    "^libnvidia-(cfg1|common|compute|decode|encode|extra|fbc1|gl|gpucomp)$",
+    "^nvidia-(compute-utils|dkms|driver|firmware|headless|headless-no-dkms|kernel-common|kernel-source|utils)(-open)?$",
+)
+
 # The tree that EL's packages drag in; they all have epoch 3 (NVIDIA's version-locking page). Patterns lock names too.
 EL_TREE = ("nvidia-driver*", "nvidia-kmod-common", "nvidia-libXNVCtrl*", "nvidia-modprobe", "nvidia-settings", "nvidia-xconfig", "libnvidia-ml", "libnvidia-cfg",
            "libnvidia-fbc", "libnvidia-gpucomp", "xorg-x11-nvidia", "kmod-nvidia-*")  # fmt: skip
@@ -120,5 +127,7 @@ def _absent(ask: Ask) -> tuple[str, ...]:
     numbered = driver.branch < (590 if ask.distro.family == "ubuntu" else 580)
     own = f"(?!{driver.branch}$|{driver.branch}-open$)" if numbered else ""
     leftovers = f"^(lib)?nvidia-[a-z0-9-]+?-{own}[0-9]{{3}}(-server)?(-open)?$", f"^libnvsdm-{own}[0-9]{{3}}$"
+    later: tuple[str, ...] = (UNNUMBERED_580,) if ask.apt and driver.branch < 580 else ()
+    later += UNNUMBERED_590 if ask.distro.family == "ubuntu" and driver.branch < 590 else ()
     manager = ("^nvidia-fabric-manager$" if driver.branch >= 580 else "^nvidia-fabricmanager$",) if not ask.apt else ()
-    return (*other, *leftovers, *manager, "^nvidia-driver-pinning-", "^nvidia-tesla-")
+    return (*other, *leftovers, *later, *manager, "^nvidia-driver-pinning-", "^nvidia-tesla-")

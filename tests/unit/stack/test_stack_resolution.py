@@ -125,6 +125,28 @@ def test_what_must_not_be_there(flavour: str, name: str, unwanted: bool) -> None
     assert any(re.search(pattern, name) for pattern in group.unwanted) is unwanted
 
 
+@pytest.mark.parametrize(
+    ("distro", "version", "name", "unwanted"),
+    [
+        ("ubuntu2404", "580.126.09", "libnvidia-gl", True),
+        ("ubuntu2404", "580.126.09", "nvidia-dkms-open", True),
+        ("ubuntu2404", "580.126.09", "nvidia-settings", False),
+        ("ubuntu2404", "580.126.09", "nvidia-fabricmanager", False),
+        ("ubuntu2404", "590.48.01", "libnvidia-gl", False),
+        ("ubuntu2404", "590.48.01", "nvidia-dkms-open", False),
+        ("debian12", "580.126.09", "nvidia-driver", False),
+        ("debian12", "580.126.09", "nvidia-fabricmanager", False),
+        ("debian12", "570.172.08", "nvidia-fabricmanager", True),
+        ("debian12", "570.172.08", "libnvidia-nscq", True),
+        ("debian12", "570.172.08", "libnvidia-nscq-570", False),
+    ],
+)
+def test_on_the_way_back_over_a_rename_the_later_names_must_go(distro: str, version: str, name: str, unwanted: bool) -> None:
+    group = made(distro, stack=Stack(Driver(version, "open"))).group("driver")
+
+    assert any(re.search(pattern, name) for pattern in group.unwanted) is unwanted
+
+
 def test_dcgm_3_and_4_exclude_each_other() -> None:
     four, three = made().group("dcgm"), made(stack=Stack(Driver("570.124.06", "open"), dcgm=Dcgm("3.3.9"))).group("dcgm")
 
