@@ -25,6 +25,11 @@ HELD = (
     "^(lib)?nvidia-(?!container)", "^libnvsdm", "^cuda-drivers", "^cuda-compat-", "^libxnvctrl", "^xserver-xorg-video-nvidia", "^nvlsm$",
     "^firmware-nvidia", "^libcuda(debugger)?1$", "^libnv(cuvid|optix)1$", "^lib(egl|glx|gles)-nvidia", "^kmod-nvidia",
 )  # fmt: skip
+# What HELD names, for a hold that somebody released; apt reads these too, so as POSIX has them.
+BLACKLIST = (
+    "^nvidia-", "^libnvidia-", "^libnvsdm", "^cuda-drivers", "^cuda-compat-", "^libxnvctrl", "^xserver-xorg-video-nvidia", "^nvlsm", "^firmware-nvidia",
+    "^libcuda(debugger)?1$", "^libnv(cuvid|optix)1$", "^lib(egl|glx|gles)-nvidia",
+)  # fmt: skip
 OPEN = (
     "^nvidia-open(-[0-9]+)?$",
     "^nvidia-dkms(-[0-9]+(-server)?)?-open$",
@@ -72,9 +77,7 @@ def build(ask: Ask) -> Group:
         hold=HELD,
         same_version=SAME_VERSION_DISTRIBUTION if theirs else SAME_VERSION,
         absent=_absent(ask),
-        blacklist=("^nvidia-", "^libnvidia-", "^libnvsdm", "^cuda-drivers", "^cuda-compat-", "^xserver-xorg-video-nvidia", "^nvlsm")
-        if ask.apt
-        else (),
+        blacklist=BLACKLIST if ask.apt else (),
         locks=ask.locks(packages, *(f"{name}-3:{driver.version}-*" for name in EL_TREE)),
         module_streams=(f"nvidia-driver:{driver.branch}-{'open' if driver.flavour == 'open' else 'dkms'}",) if ask.distro.modular else (),
         services=tuple(SERVICES[part] for part in found if part in SERVICES and _shipped(part, found)),

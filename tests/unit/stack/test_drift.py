@@ -121,7 +121,7 @@ PLANTED: dict[str, tuple[Change, str, str]] = {
     "a pin file removed": (_unpinned, "PIN_MISSING", "/etc/apt/preferences.d/burnin-nvidia-driver"),
     "a pin file changed": (
         lambda node: node.software["pins"].update({"/etc/apt/preferences.d/burnin-nccl": "0" * 64}), "PIN_CHANGED", "burnin-nccl"),
-    "no blacklist": (_soft(blacklist=[]), "BLACKLIST_MISSING", "24 of 24"),
+    "no blacklist": (_soft(blacklist=[]), "BLACKLIST_MISSING", "29 of 29"),
     "a part of the blacklist": (lambda node: node.software["blacklist"].remove("^libnccl"), "BLACKLIST_MISSING", "^libnccl"),
     "an older module loaded": (_module("580.95.05"), "DRIVER_REBOOT_NEEDED", "module 580.95.05, library libnvidia-ml 580.126.09"),
     "no module loaded": (lambda node: node.host["modules"].pop("nvidia"), "DRIVER_NOT_LOADED", "no nvidia module"),

@@ -79,7 +79,7 @@ def test_security_updates_of_others_are_not_kept_away(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     ["libnvidia-compute-580", "nvidia-dkms-580-open", "cuda-nvcc-12-9", "libcublas-12-9", "libnccl2", "linux-image-6.8.0-90-generic",
-     "linux-generic", "rdma-core", "datacenter-gpu-manager-4-core"],
+     "linux-generic", "rdma-core", "datacenter-gpu-manager-4-core", "libcuda1", "firmware-nvidia-gsp", "libnvcuvid1", "libglx-nvidia0"],
 )  # fmt: skip
 def test_unattended_upgrades_keeps_off_what_is_pinned(name: str) -> None:
     assert any(re.match(pattern, name) for pattern in made().as_dict()["blacklist"])
