@@ -79,7 +79,7 @@ PLANTED = {
     "a pin file is gone": Drift("PIN_MISSING", f"mv {DRIVER_PIN} /srv/aside", f"mv /srv/aside {DRIVER_PIN}", DRIVER_PIN),
     "a pin file was edited": Drift(
         "PIN_CHANGED", f"cp -a {DRIVER_PIN} /srv/aside; echo >>{DRIVER_PIN}", f"mv /srv/aside {DRIVER_PIN}", "another content"),
-    "the blacklist is gone": Drift("BLACKLIST_MISSING", f"mv {BLACKLIST} /srv/aside", f"mv /srv/aside {BLACKLIST}", "24 of 24 patterns"),
+    "the blacklist is gone": Drift("BLACKLIST_MISSING", f"mv {BLACKLIST} /srv/aside", f"mv /srv/aside {BLACKLIST}", "29 of 29 patterns"),
     "a newer kernel came": Drift(
         "KERNEL_NEWER_INSTALLED", f"{APT} install linux-image-{NEWER}; apt-mark hold linux-image-{NEWER}", f"{APT} purge linux-image-{NEWER}", NEWER),
     "the loaded module is the one of before": Drift(
