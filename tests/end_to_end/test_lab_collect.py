@@ -78,20 +78,26 @@ class Rack:
         argv += [word for name, value in given.items() for word in ("-e", f"{name}={value}")]
         with (self.base / "out").open("w") as out:
             process = subprocess.Popen(
-                [*argv, "playbooks/burnin_collect.yml"], cwd=ROOT, stdout=out, stderr=out,
+                [sys.executable, "-c", MEASURED, str(self.base / "peak"), *argv, "playbooks/burnin_collect.yml"], cwd=ROOT, stdout=out, stderr=out,
                 env={**os.environ, "ANSIBLE_BECOME_PASSWORD_FILE": self.password_file},
             )  # fmt: skip
-        done, seen, read = (0, 0, None), set(), ""
-        while done[0] == 0:
-            done = os.wait4(process.pid, os.WNOHANG)
+        seen, read = set(), ""
+        while process.poll() is None:
             for path in (self.node.root / "var/tmp").glob(f"burnin-{RUN}-*/evidence.tar"):
                 seen |= look(path)
                 read = read or lab_nodes.execute(self.node, "runuser", "-u", "daemon", "--", "sh", "-c", READ).stdout
             time.sleep(0.02)
-        process.returncode = os.waitstatus_to_exitcode(done[1])
-        return Collected(process.returncode, (self.base / "out").read_text(), done[2].ru_maxrss / 1024, seen, read)
+        return Collected(process.returncode, (self.base / "out").read_text(), int((self.base / "peak").read_text()) / 1024, seen, read)
 
 
+# A small process between: Linux counts what a process had before exec, and a test runner that has imported much has more than the limit.
+MEASURED = """
+import os, subprocess, sys
+_pid, status, used = os.wait4(subprocess.Popen(sys.argv[2:]).pid, 0)
+with open(sys.argv[1], "w") as file:
+    file.write(str(used.ru_maxrss))
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
 READ = "head -c 20 /var/tmp/burnin-*/evidence.tar; ls /var/tmp/burnin-*"
 
 
@@ -129,7 +135,7 @@ def test_a_large_archive_over_sudo_takes_little_memory_and_nobody_else_can_read_
     arrived = rack.base / "incoming" / rack.node.name / "evidence.tar"
     assert arrived.read_bytes() == (rack.node.root / "var/lib/burnin" / RUN / "evidence.tar").read_bytes()
     assert arrived.stat().st_size > MIB * 2**20
-    assert done.peak_mib < MOST_MIB
+    assert done.peak_mib < MOST_MIB, done.peak_mib
     assert {(0o700, user(rack.node, OPERATOR)), (0o600, user(rack.node, OPERATOR))} <= done.seen
     assert done.seen <= {(0o700, user(rack.node, OPERATOR)), (0o600, user(rack.node, OPERATOR)), (0o600, 0)}  # root's until it is whole
     assert done.read == ""
