@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from burnin.stack.bridge import resolve_plain
+from burnin.stack.handing import repositories
 from end_to_end import test_group_apt as base
 from end_to_end.test_group_apt import FIRST, LATER, NEXT, Node
 from lab.private_apt import private_apt
@@ -180,9 +181,36 @@ def test_a_second_key_in_the_file_is_not_trusted_for_the_fingerprint_of_the_firs
 
 def test_an_interrupted_dpkg_is_named(node: Node) -> None:
     node.apt.install("dkms")
-    (node.apt.root / "var/lib/dpkg/updates/0000").write_text("Package: dkms\nStatus: install ok unpacked\nVersion: 1\nArchitecture: all\n")
+    # Of a package that is whole: it is the journal that tells.
+    journal = next(one for one in (node.apt.root / "var/lib/dpkg/status").read_text().split("\n\n") if one.startswith("Package: dkms\n"))
+    (node.apt.root / "var/lib/dpkg/updates/0000").write_text(journal + "\n")
 
-    assert "dpkg --configure -a" in node.refused("DPKG_BROKEN", "driver")
+    message = node.refused("DPKG_BROKEN", "driver")
+
+    assert "0000 in /var/lib/dpkg/updates" in message
+    assert "dpkg --configure -a" in message
+
+
+def test_a_package_database_that_cannot_be_read_is_named(node: Node) -> None:
+    (node.apt.root / "var/lib/dpkg/status").write_text("no status\n")
+
+    assert "dpkg's database cannot be read" in node.refused("DPKG_BROKEN", "driver")
+
+
+def test_a_node_without_apt_is_told_so(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked_with(
+        monkeypatch,
+        "from ansible.module_utils.burnin_group import node\nreal = node.run\nnode.run = lambda argv, *rest: real(['/nowhere/' + argv[0]], *rest)",
+    )
+
+    assert "apt does not answer" in node.refused("NO_MANAGER", "driver")
+
+
+def test_a_repository_cannot_write_lines_of_its_own_into_the_source(node: Node) -> None:
+    (one,) = repositories(node.resolution(), "driver")
+    told = {**one, "deb822": {**one["deb822"], "Suites": "./\nTrusted: yes"}}
+
+    assert "line break" in node.refused("BAD_GROUP", "driver", repositories=[told])
 
 
 def test_a_kernel_is_not_removed_by_an_allowance_that_is_too_wide(node: Node) -> None:
@@ -250,6 +278,29 @@ def test_a_transaction_that_breaks_leaves_what_is_there_held_and_the_next_run_en
     node.well("driver", PINNED_LATER)
     assert node.driver_versions() == {LATER}
     assert node.apt.held() == held
+
+
+@pytest.mark.parametrize(
+    ("lie", "code", "said"),
+    [
+        pytest.param("apt.Apt.apply = lambda *told: None", "MIXED_VERSIONS", "afterwards nvidia-open is not installed", id="a transaction that did nothing"),
+        pytest.param("apt.Apt.hold = lambda *told: None", "NOT_HELD", "afterwards firmware-nvidia-gsp", id="holds that were not set"),
+        pytest.param(
+            "real = apt.node.run; apt.node.run = lambda argv, *rest: real(['false'] if argv[0] == 'apt-mark' else argv, *rest)",
+            "NOT_HELD", "apt-mark hold: exit 1", id="an apt-mark that fails",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_true_afterwards_is_looked_at_and_not_believed(
+    node: Node, monkeypatch: pytest.MonkeyPatch, lie: str, code: str, said: str
+) -> None:
+    asked_with(monkeypatch, f"from ansible.module_utils.burnin_group import apt\n{lie}")
+
+    answer = node.settle("driver")
+
+    assert answer["burnin"]["code"] == code
+    assert said in answer["msg"]
+    assert "Changed until then: " in answer["msg"]
 
 
 def test_what_a_build_prints_does_not_act_on_the_terminal_that_shows_the_message(node: Node) -> None:
