@@ -176,6 +176,16 @@ def test_a_second_key_in_the_file_is_not_trusted_for_the_fingerprint_of_the_firs
     assert "2 keys" in node.refused("KEY_WRONG", "driver", {"repositories": {"cuda": override}})
 
 
+def test_a_key_that_is_huge_or_trickles_is_not_read_to_its_end(node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    huge = tmp_path / "huge.asc"
+    huge.write_bytes(node.published["cuda"].key.read_bytes() + b"\n" * 1_000_000)
+    override = {**node.override("cuda"), "key_url": f"file://{huge}", "key_sha256": ""}
+
+    assert "is over 1000000 bytes" in node.refused("KEY_WRONG", "driver", {"repositories": {"cuda": override}})
+    asked_with(monkeypatch, "from ansible.module_utils.burnin_group import keys\nkeys.FETCH_S = -1")
+    assert "took longer than -1 s" in node.refused("MIRROR_DOWN", "driver")
+
+
 # Refused before anything is written
 
 
