@@ -13,11 +13,12 @@ MOST_NAMED = 4
 
 
 class Raw(NamedTuple):
-    """What a rule says: a code, a sentence for a person, and how sure the expectation is."""
+    """What a rule says: a code, a sentence for a person, how sure the expectation is, and what to do where that is not the code's own."""
 
     code: str
     why: str
     confidence: str = "high"
+    action: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,13 @@ CODES: dict[str, Code] = {
     "GPU_WITHOUT_HCA": Code("node", "Compare with a sound node's topology: an adapter is missing or in another slot."),
     # adapters
     "NIC_WITHOUT_DRIVER": Code("node", "See the kernel log for mlx5_core and mlx5_ib; provision the OFED again."),
-    "NIC_DOWN": Code("node", "Polling: plug in or change the cable. INIT: start the subnet manager. Disabled: look at the switch port."),
-    "NIC_RATE_LOW": Code("node", "Check cable and switch port: both ends must be able to do the rate."),
-    "NIC_LINK_LAYER": Code("node", "Set the card's LINK_TYPE in its firmware and power-cycle, or say the link layer in burnin_sku_parts."),
+    "NIC_DOWN": Code("node", "Polling: plug in, clean or change the cable. Disabled: turn the port on, here or at the switch."),
+    "NIC_NO_SUBNET_MANAGER": Code("node", "Start a subnet manager on the fabric, or let the one there reach this port."),
+    "NIC_WIDTH_LOW": Code("node", "Reseat, clean, then change the cable or transceiver: lanes are lost there. Then try another port of the switch."),
+    "NIC_RATE_LOW": Code("node", "Check that cable, transceiver and switch port can do the rate and are set to it; the slower end decides."),
+    "NIC_ERRORS": Code("node", "Look again after an hour: if the counts grow, clean or change the cable; if they stay with the card, send it back."),
+    "NIC_FLAPS": Code("node", "Look again after an hour: if the count grows, change the cable, then the switch port; see who else went down with it."),
+    "NIC_LINK_LAYER": Code("node", "Say the link layer in burnin_sku_parts, or change the card: query it first, set it by the line given, power-cycle."),
     "FIRMWARE_DIFFERS": Code("node", "Bring the cards to one firmware, the site's."),
     # the machine
     "SECURE_BOOT_UNSIGNED": Code("node", "Turn Secure Boot off, or enrol a machine owner key and accept this code for the node."),

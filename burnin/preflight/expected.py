@@ -19,7 +19,7 @@ MOST = 1_000_000
 TEXTS = ("nic_link_layer", "nic_firmware", "bios_version")
 LISTS = ("nic_devices",)
 NUMBERS = (
-    "gpu_pcie_generation", "gpu_pcie_width", "nvswitches", "nvlink5_bridges", "nics", "nic_rate_gb_s", "nic_pcie_generation",
+    "gpu_pcie_generation", "gpu_pcie_width", "nvswitches", "nvlink5_bridges", "nics", "nic_rate_gb_s", "nic_link_width", "nic_pcie_generation",
     "nic_pcie_width", "hcas_per_gpu", "nvme", "memory_gib",
 )  # fmt: skip
 NAMES = (*NUMBERS, *TEXTS, *LISTS)

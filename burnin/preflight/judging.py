@@ -13,6 +13,7 @@ from burnin.preflight.policy import outcome_of
 from burnin.preflight.rules import RULES
 
 LONGEST_WHY = 600
+LONGEST_ACTION = 500
 LONGEST_TEXT = 1500
 
 
@@ -40,10 +41,11 @@ def judge(case: Case, accepted: Mapping[str, str] | None = None) -> tuple[Findin
 
 def _finding(raw: Raw, level: str, accepted: Mapping[str, str]) -> Finding:
     outcome, why = outcome_of(raw.code, level, raw.confidence), _clean(raw.why)[:LONGEST_WHY]
+    action = _clean(raw.action)[:LONGEST_ACTION] or action_of(raw.code)
     reason = accepted.get(raw.code) if outcome is Outcome.FAIL else None
     if reason is not None:
-        return Finding(raw.code, Outcome.REVIEW, f"{why} Accepted by the site: {_clean(reason)[:200]}", action_of(raw.code), reason[:200])
-    return Finding(raw.code, outcome, why, action_of(raw.code))
+        return Finding(raw.code, Outcome.REVIEW, f"{why} Accepted by the site: {_clean(reason)[:200]}", action, reason[:200])
+    return Finding(raw.code, outcome, why, action)
 
 
 def _clean(text: str) -> str:

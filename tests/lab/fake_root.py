@@ -20,6 +20,12 @@ GPU_CLASS, NVSWITCH_CLASS, BRIDGE_CLASS, IB_CLASS, ETHERNET_CLASS, NVME_CLASS = 
 SPEED = {1: "2.5 GT/s PCIe", 2: "5.0 GT/s PCIe", 3: "8.0 GT/s PCIe", 4: "16.0 GT/s PCIe", 5: "32.0 GT/s PCIe"}
 SECURE_BOOT = "SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 ACS_ALL, ACS_NONE = 0x1D, 0x01
+COUNTERS = (
+    "symbol_error", "link_error_recovery", "link_downed", "port_rcv_errors", "port_rcv_remote_physical_errors", "port_rcv_constraint_errors",
+    "port_xmit_discards", "port_xmit_constraint_errors", "local_link_integrity_errors", "excessive_buffer_overrun_errors", "VL15_dropped",
+    "port_rcv_data", "port_xmit_data", "port_xmit_wait",
+)  # fmt: skip
+HW_COUNTERS = ("out_of_sequence", "packet_seq_err", "local_ack_timeout_err", "implied_nak_seq_err", "roce_slow_restart", "lifespan")
 # The buses of the eight switches of a real node.
 BUSES = (0x15, 0x37, 0x48, 0x59, 0x97, 0xB7, 0xC7, 0xD7)
 
@@ -58,6 +64,9 @@ class Hca:
     firmware: str = "28.41.1000"
     board: str = "MT_0000000838"
     guid: str = ""
+    lid: str = "0x80"
+    sm_lid: str = "0x1"
+    counters: dict[str, str] = field(default_factory=dict)  # those that are not 0
 
 
 @dataclass
@@ -152,6 +161,10 @@ class FakeRoot:
             "fw_ver": hca.firmware, "board_id": hca.board, "hca_type": "MT4129", "node_guid": hca.guid,
             "ports/1/link_layer": hca.layer, "ports/1/state": hca.state, "ports/1/phys_state": hca.physical, "ports/1/rate": hca.rate,
             "ports/1/gids/0": "fe80:0000:0000:0000:" + hca.guid,
+            "ports/1/lid": hca.lid if hca.layer == "InfiniBand" else "0x0",
+            "ports/1/sm_lid": hca.sm_lid if hca.layer == "InfiniBand" else "0x0",
+            **{f"ports/1/counters/{name}": hca.counters.get(name, "0") for name in COUNTERS},
+            **{f"ports/1/hw_counters/{name}": hca.counters.get(name, "0") for name in HW_COUNTERS},
         }  # fmt: skip
         for name, value in facts.items():
             self.files[f"{at}/{name}"] = value + "\n"
@@ -160,6 +173,9 @@ class FakeRoot:
         if hca.netdev:
             self.files[f"{device}/net/{hca.netdev}/address"] = "00:00:10:71:fe:80\n"
             self.files[f"{device}/net/{hca.netdev}/dev_port"] = "0\n"
+            if hca.layer == "Ethernet":
+                facts = {"flags": "0x1003", "carrier": "1", "carrier_changes": "2", "speed": hca.rate.split(" ")[0] + "000"}
+                self.files.update({f"{device}/net/{hca.netdev}/{name}": value + "\n" for name, value in facts.items()})
 
     def _drive(self, name: str, address: str) -> None:
         device = self.path(self.devices[address])
@@ -204,6 +220,7 @@ def machine(tree: FakeRoot, product: str, memory_mib: int) -> FakeRoot:
         "/etc/os-release": 'ID=ubuntu\nVERSION_ID="24.04"\nID_LIKE=debian\nPRETTY_NAME="Ubuntu 24.04.3 LTS"\n',
         "/proc/sys/kernel/osrelease": "6.8.0-88-generic\n",
         "/proc/sys/kernel/arch": "x86_64\n",
+        "/proc/uptime": "36000.42 8000000.11\n",
         "/proc/sys/kernel/random/boot_id": "5d1c2f7e-7a3d-4b0e-9d59-0d5d1cf0b001\n",
         "/proc/cmdline": "BOOT_IMAGE=/vmlinuz-6.8.0-88-generic root=UUID=1 ro iommu=pt intel_iommu=on\n",
         "/proc/meminfo": f"MemTotal:       {memory_mib * 1024} kB\nMemFree:        1024 kB\n",
@@ -391,9 +408,23 @@ def _file(path: str, content: str | bytes) -> Callable[[FakeRoot, int], None]:
     return change
 
 
-def _down(tree: FakeRoot, place: int) -> None:
-    hca = _nic(tree, place)
-    hca.state, hca.physical, hca.rate = "1: DOWN", "2: Polling", "10 Gb/sec (4X SDR)"
+def _link(
+    state: str, physical: str, rate: str = "10 Gb/sec (4X SDR)", lid: str = "0x0", sm_lid: str = "0x0"
+) -> Callable[[FakeRoot, int], None]:
+    """A port in another state; one that is not active tells the least rate there is, and no LIDs unless given."""
+
+    def change(tree: FakeRoot, place: int) -> None:
+        hca = _nic(tree, place)
+        hca.state, hca.physical, hca.rate, hca.lid, hca.sm_lid = state, physical, rate, lid, sm_lid
+
+    return change
+
+
+def _counted(**counters: str) -> Callable[[FakeRoot, int], None]:
+    def change(tree: FakeRoot, place: int) -> None:
+        _nic(tree, place).counters.update(counters)
+
+    return change
 
 
 def _unsynced(tree: FakeRoot, _place: int) -> None:
@@ -413,10 +444,20 @@ FAULTS: dict[str, Callable[[FakeRoot, int], None]] = {
     "gpu_busy": _process,
     "nic_missing": lambda tree, place: tree.remove(_nic(tree, place).address),
     "nic_narrow": lambda tree, place: _narrow(tree, tree.devices[_nic(tree, place).address]),
-    "nic_down": _down,
-    "nic_init": _set("state", "2: INIT"),
+    "nic_down": _link("1: DOWN", "2: Polling"),
+    "nic_disabled": _link("1: DOWN", "3: Disabled"),
+    "nic_asleep": _link("1: DOWN", "1: Sleep"),
+    "nic_training": _link("1: DOWN", "4: PortConfigurationTraining"),
+    "nic_init": _link("2: INIT", "5: LinkUp", "400 Gb/sec (4X NDR)"),
+    "nic_armed": _link("3: ARMED", "5: LinkUp", "400 Gb/sec (4X NDR)", "0x80", "0x1"),
+    "nic_without_lid": _set("lid", "0x0"),
+    "nic_without_sm": _set("sm_lid", "0x0"),
     "nic_ethernet": _set("layer", "Ethernet"),
     "nic_slow": _set("rate", "200 Gb/sec (4X HDR)"),
+    "nic_narrow_link": _set("rate", "100 Gb/sec (1X NDR)"),
+    "nic_one_lane_hdr": _set("rate", "50 Gb/sec (1X HDR)"),
+    "nic_errors": _counted(symbol_error="65535", port_rcv_errors="14"),
+    "nic_flaps": _counted(link_downed="255"),
     "nic_firmware": _set("firmware", "28.36.1010"),
     "nic_elsewhere": _moved,
     "nvme_missing": lambda tree, place: tree.remove(tree.drives[f"nvme{place}"]),

@@ -33,6 +33,7 @@ def host(level: str, root: str = "/", software_root: Optional[str] = None, folde
         "os": system.system(other),
         "kernel": system.kernel(reader, other),
         "firmware": system.firmware(reader),
+        "uptime_s": system.uptime_s(reader),
         "memory_mib": system.memory_mib(reader),
         "cpus": system.cpus(reader),
         "pci_functions": len(found),

@@ -72,6 +72,12 @@ def _secure_boot(reader: Reader) -> Optional[bool]:
     return value[4] == 1 if value is not None and len(value) == 5 and value[4] in (0, 1) else None
 
 
+def uptime_s(reader: Reader) -> Optional[float]:
+    """Seconds since the boot."""
+    match = re.match(r"(\d{1,12}(?:\.\d{1,6})?) ", reader.read_text("/proc/uptime", 100) or "", re.ASCII)
+    return float(match.group(1)) if match else None
+
+
 def memory_mib(reader: Reader) -> Optional[int]:
     """What the kernel has, which is a little less than what is plugged in."""
     match = re.search(r"^MemTotal:\s+(\d+) kB", reader.read_text("/proc/meminfo") or "", re.MULTILINE)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from burnin.preflight.rules import adapters, driver, links, machine, parts, place, services
+from burnin.preflight.rules import adapters, driver, links, machine, parts, place, ports, services
 
-RULES = (parts, links, adapters, machine, place, driver, services)
+RULES = (parts, links, adapters, ports, machine, place, driver, services)

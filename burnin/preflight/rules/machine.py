@@ -6,6 +6,7 @@ from collections import defaultdict
 
 from burnin.preflight.case import Case, Raw, Rule, few
 from burnin.preflight.policy import limit
+from burnin.preflight.rules import ports
 from burnin.preflight.rules.links import unknown
 from burnin.preflight.rules.services import needs_fabric_manager
 
@@ -67,6 +68,7 @@ def _silent(case: Case) -> list[str]:
     found = []
     if case.judge_parts and case.fact("pci_functions"):
         found += [name for name in (unknown(case),) if name]
+        found += ports.unknown(case)
         found += ["the bridges to its NVSwitches"] * (case.part("nvlink5_bridges") is not None and case.fact("nvlink5") is None)
         found += ["ACS"] * any(port.get("redirect") is None for port in case.cards("acs"))
         found += ["the IOMMU"] * (case.fact("iommu") == "unknown")
