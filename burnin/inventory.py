@@ -30,6 +30,11 @@ SITE_VARIABLES: dict[str, str] = {
     "burnin_demo_seed": "The demo's seed.",
     "burnin_demo_compress": "The demo's virtual seconds per real second.",
 }
+# Given for one call with -e, never in an inventory.
+ERASE = "nvme_raid0_erase"
+CALL_VARIABLES: dict[str, str] = {
+    ERASE: "Drives that may be erased: {host: {serial: what is on it}}, as `burnin provision --check` writes it into erase.yml. docs/nvme_raid0.md says more.",
+}
 MOST_GPUS = 64
 
 
@@ -103,7 +108,7 @@ def check_variables(variables: Mapping[str, Any], roles: Mapping[str, Mapping[st
     `roles`: role name -> the variables in its argument specs -> the choices of each. A value that is still a template is left to Ansible.
     """
     choices = {name: list(allowed) for options in roles.values() for name, allowed in options.items()}
-    known = set(SITE_VARIABLES).union(choices)
+    known = set(SITE_VARIABLES).union(choices, CALL_VARIABLES)
     prefixes = ("burnin_", *(f"{role}_" for role in roles))
     for name in sorted(variables):
         if name.startswith(prefixes) and name not in known:

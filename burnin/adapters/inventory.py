@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -18,6 +20,8 @@ from burnin.errors import BrokenError, InventoryError
 GROUP = "gpu_nodes"
 TIMEOUT_S = 120.0
 SHOWN = 8
+VARIABLE_FOLDERS = ("group_vars", "host_vars")
+MOST_FILES, LARGEST_FILE_BYTES = 5000, 4 * 2**20
 WARNING = re.compile(r"^\[WARNING\]: (.+)$", re.MULTILINE)
 ERROR = re.compile(r"^(?:\[ERROR\]: |ERROR! )(.+)$", re.MULTILINE)
 UNMATCHED = re.compile(r"Could not match supplied host pattern, ignoring: (.+)")
@@ -90,6 +94,27 @@ def inventory_sources(inventory: Sequence[Path | str]) -> list[str]:
             raise InventoryError(f"{source}: no such inventory file or folder (looked for {path}); correct -i")
         sources.append(str(path))
     return sources
+
+
+def places_of(inventory: Sequence[Path | str], name: str) -> list[str]:
+    """Where an inventory's files set the variable `name`: 'file:line', sorted. Found by its text, so a plugin's or a script's are not."""
+    setting = re.compile(rf"""^\s*(?:-\s+)?["']?{re.escape(name)}["']?\s*[:=]|\s{re.escape(name)}=""")
+    return [
+        f"{path}:{number}"
+        for path in _files(inventory)
+        for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1)
+        if setting.search(line)
+    ]
+
+
+def _files(inventory: Sequence[Path | str]) -> list[Path]:
+    """The files of an inventory, and of group_vars and host_vars beside it."""
+    found: set[Path] = set()
+    for path in (Path(source) for source in inventory if not (isinstance(source, str) and "," in source)):
+        folders = [path] if path.is_dir() else [path.parent / name for name in VARIABLE_FOLDERS]
+        found |= {path} if path.is_file() else set()
+        found |= {file for folder in folders for file in itertools.islice(folder.rglob("*"), MOST_FILES) if file.is_file()}
+    return sorted(file for file in found if file.stat().st_size <= LARGEST_FILE_BYTES and os.access(file, os.R_OK))
 
 
 def _run(argv: list[str], place: Workplace, env: dict[str, str], timeout_s: float, named: str) -> subprocess.CompletedProcess[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -82,9 +82,26 @@ def finish(folder: Path | None, document: Mapping[str, Any], *, as_json: bool) -
         console.print(_text(f"{count(summary['nodes'], 'node')}: {counts}"))
         for note in document["notes"]:
             console.print(_text(f"Note: {note}", "yellow"))
+        for line in _consent(document):
+            console.print(line, soft_wrap=True)
         if folder is not None:
             console.print(Text("Run: ").append(str(folder / "provision.json"), style="bold"), soft_wrap=True)
     return exit_code(outcomes(document))
+
+
+def _consent(document: Mapping[str, Any]) -> Iterator[Text]:
+    """The drives that were refused for want of a consent, and where that is to be had."""
+    drives = [(node["node"], serial, on_it) for node in document["nodes"] for serial, on_it in node["erase"].items()]
+    for node, serial, on_it in drives[:MOST_ROWS]:
+        yield _text(f"{node}: drive {serial} holds {on_it or 'something'}", "yellow")
+    if len(drives) > MOST_ROWS:
+        yield _text(f"… and {len(drives) - MOST_ROWS} more drives", "dim")
+    if document["erase_file"]:
+        yield (
+            Text("Nothing of theirs was touched. To erase them: read ")
+            .append(document["erase_file"], style="bold")
+            .append(f", then the same again with -e @{document['erase_file']}")
+        )
 
 
 def _text(value: object, style: str = "") -> Text:

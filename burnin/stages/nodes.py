@@ -7,14 +7,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from burnin import erasing
 from burnin.adapters.ansible import Event, HostState, PlayRequest, PlayResult, list_hosts, play
 from burnin.adapters.cancel import Cancel
 from burnin.adapters.clock import utc_now
+from burnin.adapters.inventory import places_of
 from burnin.adapters.project import project, role_variables
 from burnin.adapters.run_files import append_line, read_run_json
 from burnin.adapters.secrets import secrets_of
 from burnin.errors import BrokenError, InventoryError
-from burnin.inventory import GROUP, check_variables
+from burnin.inventory import ERASE, GROUP, check_variables
 
 # What of a play's events a person should see; the rest is the ledger's.
 Watch = Callable[[Event], None]
@@ -44,14 +46,25 @@ class Target:
 
 
 def resolve(target: Target) -> dict[str, dict[str, Any]]:
-    """host -> variables of every node. Refuses a misspelt variable of ours. Raises InventoryError."""
+    """host -> variables of every node. Refuses a misspelt variable of ours, and a consent to erase drives that is none. Raises UsageError."""
     root = project()
-    found = list_hosts(root, target.inventory, target.limit, target.variables, group=GROUP, ansible_args=target.ansible_args)
+    # Not with the consent of this call: Ansible would show it as every host's own, and one that stands in the inventory could not be told.
+    others = {name: value for name, value in target.variables.items() if name != ERASE}
+    found = list_hosts(root, target.inventory, target.limit, others, group=GROUP, ansible_args=target.ansible_args)
     roles = role_variables(root)
     check_variables(target.variables, roles, "-e")
     for host, variables in found.hosts.items():
         check_variables(variables, roles, f"{', '.join(target.inventory)}: {host}")
+    if having := [host for host, variables in found.hosts.items() if ERASE in variables]:
+        erasing.refuse_kept(having, places_of(target.inventory, ERASE))
+    if ERASE in target.variables:
+        erasing.check(target.variables[ERASE], _everyone(target, found.hosts))
     return {host: dict(variables) for host, variables in found.hosts.items()}
+
+
+def _everyone(target: Target, found: Mapping[str, object]) -> set[str]:
+    """The inventory's hosts: a consent for one that a --limit leaves out is none that names nobody."""
+    return set(found) if target.limit is None else set(present(target))
 
 
 def present(target: Target) -> dict[str, dict[str, Any]]:
@@ -132,11 +145,15 @@ class Driver:
         return {name: host.state for name, host in result.hosts.items()}
 
     def _secrets(self) -> tuple[str, ...]:
-        """What is scrubbed from every message: the secrets of the inventory, and all of the -e variables that are not ours, however deep."""
+        """What is scrubbed from every message: the secrets of the inventory, and all of the -e variables that are not ours, however deep.
+
+        A consent is no secret: scrubbed, a refusal could not name the drive.
+        """
         if self._known is None:
             hosts = present(self.target) if self.hosts is None else self.hosts
-            given = [value for name, value in self.target.variables.items() if not name.startswith("burnin_")]
-            found = secrets_of(project(), {**hosts, "": self.target.variables}, self.target.ansible_args)
+            others = {name: value for name, value in self.target.variables.items() if name != ERASE}
+            given = [value for name, value in others.items() if not name.startswith("burnin_")]
+            found = secrets_of(project(), {**hosts, "": others}, self.target.ansible_args)
             self._known = (*sorted(found), *(value for one in given for value in _values(one)))
         return self._known
 

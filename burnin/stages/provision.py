@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -10,11 +11,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from burnin import erasing
 from burnin.adapters.ansible import Event, PlayResult
 from burnin.adapters.cancel import Cancel
 from burnin.adapters.clock import utc_now
 from burnin.adapters.run_control import newest, read_ledger
-from burnin.adapters.run_files import locked, write_json
+from burnin.adapters.run_files import locked, write_json, write_text
 from burnin.errors import InventoryError, StackError
 from burnin.stack.checking import check
 from burnin.stack.hardware import hardware
@@ -157,7 +159,8 @@ def in_site(driver: Driver, run: Mapping[str, Any], nodes: list[str], show: Show
     check = driver.target.check
     show.stage(f"Provision {count(len(rest), 'node')}{' (check: nothing is changed)' if check else ''}")
     stories = provision(driver, rest, show, Pace(**pace))
-    write_json(driver.folder / "provision.json", document(str(run["run_id"]), stories, check=check))
+    asking = ask_consent(driver.folder, driver.target, stories, show, verb="site")
+    write_json(driver.folder / "provision.json", document(str(run["run_id"]), stories, check=check, erase_file=asking))
     well = [node for node in rest if _word(stories[node].state) == "ok"]
     if check and (moved := [node for node in well if stories[node].state != "ok"]):
         show.say(f"{_few(moved)}: would change, so their burn-in cannot be looked at yet (burnin provision --check says what).")
@@ -166,6 +169,38 @@ def in_site(driver: Driver, run: Mapping[str, Any], nodes: list[str], show: Show
         for node in well:
             driver.note("preflight", node, "ok", "at the end of provisioning")
     return sorted(done.union(well))
+
+
+def ask_consent(folder: Path, target: Target, stories: Mapping[str, Story], show: Show, *, verb: str = STAGE) -> str | None:
+    """Write what a consent to erase drives would be, where a node was refused for want of one, and say so; the file's path."""
+    wanted = {node: story.erase for node, story in stories.items() if story.erase}
+    if not wanted:
+        return None
+    path = folder / erasing.FILE
+    write_text(path, erasing.render(wanted, {node: _refusal(stories[node]) for node in wanted}))
+    drives = sum(len(drives) for drives in wanted.values())
+    where = [word for source in target.inventory for word in ("-i", source)] + (["--limit", target.limit] if target.limit else [])
+    show.say(
+        f"{count(drives, 'drive')} of {_few(sorted(wanted))} hold something and were left alone. Read {path}: it names each, and what is on it. "
+        f"To erase exactly those: {shlex.join(['burnin', verb, *where, '-e', f'@{path}'])}"
+    )
+    return str(path)
+
+
+def _refusal(story: Story) -> str:
+    failure = story.failure or {}
+    return f"{failure.get('code', '')}: {failure.get('message', '')}"
+
+
+def drop_run(folder: Path) -> None:
+    """A dry run is no run: the newest run stays the newest. What is left of it is the consent that it asks for, if it does."""
+    for path in folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name != erasing.FILE:
+            path.unlink()
+    if not (folder / erasing.FILE).exists():
+        folder.rmdir()
 
 
 def _word(state: str) -> str:
@@ -209,9 +244,10 @@ def go(target: Target, show: Show, cancel: Cancel, *, runs: Path) -> tuple[Path 
         with locked(opened.folder):
             show.stage(f"Provision {count(len(opened.nodes), 'node')}{' (check: nothing is changed)' if target.check else ''}")
             stories = provision(Driver(opened.folder, target, cancel), [node.node for node in opened.nodes], show, pace)
-            made = document(opened.run_id, stories, check=target.check, notes=warnings)
+            asking = ask_consent(opened.folder, target, stories, show)
+            made = document(opened.run_id, stories, check=target.check, notes=warnings, erase_file=asking)
             write_json(opened.folder / "provision.json", made)
         return (None if target.check else opened.folder), made
     finally:
         if target.check:
-            shutil.rmtree(opened.folder)  # a dry run is no run: the newest run stays the newest
+            drop_run(opened.folder)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from burnin.adapters.ledger import Event, HostResult, HostState
+from burnin.erasing import asked_for
 from burnin.outcome import Outcome
 
 SCHEMA = "burnin.provision/1"
@@ -29,7 +30,7 @@ LONGEST_NOTE, MOST_NOTES = 500, 20
 
 @dataclass(slots=True)
 class Story:
-    """One node so far. `part`: it did more than skip. `reboot`: the last word of the role reboot."""
+    """One node so far. `part`: it did more than skip. `reboot`: the last word of the role reboot. `erase`: the drives that want a consent."""
 
     part: bool = False
     changes: list[dict[str, Any]] = field(default_factory=list)
@@ -37,6 +38,7 @@ class Story:
     flagged: bool = False
     notes: list[str] = field(default_factory=list)
     failure: dict[str, Any] | None = None
+    erase: dict[str, str] = field(default_factory=dict)
     state: str = "not_reached"
     why: str = NOT_REACHED
 
@@ -58,9 +60,17 @@ class Story:
                 "message": event.message,
                 "changed": _before(data),
             }
+            self._ask(data)
         for note in _texts(data.get("notes")):
             if note not in self.notes and len(self.notes) < MOST_NOTES:
                 self.notes.append(note)
+
+    def _ask(self, data: Mapping[str, Any]) -> None:
+        self.erase, unfit = asked_for(data)
+        if unfit:
+            self.notes.append(
+                f"{unfit} of its drives cannot be written into a consent (no plain text, or too many); look at them on the node."
+            )
 
     def end(self, result: HostResult, *, cancelled: bool, check: bool) -> None:
         """How it came out of a play."""
@@ -102,6 +112,7 @@ class Story:
             "changes": self.changes,
             "reboot": reboot,
             "failure": self.failure,
+            "erase": self.erase,
             "notes": self.notes,
         }
 
@@ -131,8 +142,10 @@ def _texts(value: object) -> list[str]:
     return [str(one)[:LONGEST_NOTE] for one in value] if isinstance(value, list) else []
 
 
-def document(run_id: str, stories: Mapping[str, Story], *, check: bool, notes: Iterable[str] = ()) -> dict[str, Any]:
-    """burnin.provision/1: sorted, one entry for every node that was meant."""
+def document(
+    run_id: str, stories: Mapping[str, Story], *, check: bool, notes: Iterable[str] = (), erase_file: str | None = None
+) -> dict[str, Any]:
+    """burnin.provision/1: sorted, one entry for every node that was meant. `erase_file`: what a consent to erase drives would be."""
     nodes = [stories[name].as_dict(name, check) for name in sorted(stories)]
     counts = {state: sum(node["state"] == state for node in nodes) for state in STATES}
     return {
@@ -142,6 +155,7 @@ def document(run_id: str, stories: Mapping[str, Story], *, check: bool, notes: I
         "summary": {"nodes": len(nodes), "rebooted": sum((node["reboot"] or {}).get("state") == "rebooted" for node in nodes), **counts},
         "nodes": nodes,
         "notes": list(notes),
+        "erase_file": erase_file,
     }
 
 

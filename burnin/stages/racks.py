@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from burnin.stages.burn_in import GIVE_UP, PLAY_TIMEOUT_S, Show, conclude, patie
 from burnin.stages.burn_in import burn_in as burn_in_stage
 from burnin.stages.nodes import Driver, Target, resolve
 from burnin.stages.opening import Opened, open_run
-from burnin.stages.provision import check_stacks, has_stack, pace_of
+from burnin.stages.provision import check_stacks, drop_run, has_stack, pace_of
 from burnin.status import NodeStatus, clean, count
 
 DEFAULT_PLAN = "acceptance"
@@ -67,7 +66,7 @@ def go(
         return opened.folder, _look(opened, target, hosts, show, cancel)
     finally:
         if target.check and burn_in:
-            shutil.rmtree(opened.folder)  # a dry run is no run: the newest run stays the newest
+            drop_run(opened.folder)
 
 
 def _pinned(hosts: Mapping[str, Mapping[str, Any]], target: Target) -> tuple[dict[str, Any] | None, list[str]]:

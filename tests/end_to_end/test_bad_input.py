@@ -46,6 +46,19 @@ def test_an_inventory_that_is_not_yaml(tmp_path: Path) -> None:
     assert not (tmp_path / "runs").exists()
 
 
+def test_a_consent_to_erase_drives_for_a_host_that_is_none(tmp_path: Path) -> None:
+    inventory(tmp_path, HOST.format(host="n1", extra=""))
+    (tmp_path / "erase.yml").write_text("nvme_raid0_erase:\n  n2: {S1: ext4}\n")
+
+    refused(burnin("provision", "-i", "hosts.yml", "-e", "@erase.yml", cwd=tmp_path), "no host 'n2'", "Nothing was touched", cwd=tmp_path)
+
+
+def test_a_consent_to_erase_drives_in_the_inventory(tmp_path: Path) -> None:
+    inventory(tmp_path, HOST.format(host="n1", extra="nvme_raid0_erase: {n1: {S1: ext4}}"))
+
+    refused(burnin("provision", "-i", "hosts.yml", cwd=tmp_path), "hosts.yml:6", "nvme_raid0_erase", "of n1", "-e", cwd=tmp_path)
+
+
 def test_an_empty_group(tmp_path: Path) -> None:
     inventory(tmp_path, "all:\n  hosts:\n    a:\ngpu_nodes:\n  hosts: {}\n")
 

@@ -57,6 +57,37 @@ def test_a_person_sees_what_changed_what_failed_and_where_more_is(capsys: pytest
     assert "\x1b[31m" not in text
 
 
+def refused(drives: dict[str, str], erase_file: str | None) -> dict[str, Any]:
+    story = Story()
+    story.hear(Event("n1", "Array | Make it", "failed", {"code": "DISK_NOT_BLANK", "erase": drives}, "S1 holds ext4"))
+    story.end(HostResult("n1", HostState.FAILED), cancelled=False, check=False)
+    return document("R", {"n1": story}, check=False, erase_file=erase_file)
+
+
+def test_a_person_sees_the_drives_that_hold_something_and_the_way_to_have_them_erased(capsys: pytest.CaptureFixture[str]) -> None:
+    code = finish(None, refused({"S1": "ext4 labelled 'x'", "S2": ""}, "/runs/R/erase.yml"), as_json=False)
+
+    text = " ".join(capsys.readouterr().out.split())
+    assert code == 10
+    assert "n1: drive S1 holds ext4 labelled 'x' n1: drive S2 holds something" in text
+    assert "read /runs/R/erase.yml, then the same again with -e @/runs/R/erase.yml" in text
+    assert "[DISK_NOT_BLANK]" in text
+
+
+def test_of_many_drives_the_first_are_shown_and_the_rest_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    finish(None, refused({f"S{n:02}": "xfs" for n in range(62)}, "/e.yml"), as_json=False)
+
+    text = capsys.readouterr().out
+    assert text.count(": drive S") == 60
+    assert "2 more drives" in text
+
+
+def test_without_a_want_of_consent_nothing_is_said_of_one(capsys: pytest.CaptureFixture[str]) -> None:
+    finish(None, made(), as_json=False)
+
+    assert "erase" not in capsys.readouterr().out
+
+
 def test_a_machine_gets_one_document(capsys: pytest.CaptureFixture[str]) -> None:
     code = finish(None, made(check=True), as_json=True)
 
