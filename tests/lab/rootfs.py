@@ -10,6 +10,7 @@ import platform
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 PROGRAMS = {
@@ -63,13 +64,13 @@ def call(*argv: str, stdin: str | None = None, timeout_s: float = 60) -> str:
     return subprocess.run(argv, check=True, input=stdin, text=True, stdout=subprocess.PIPE, timeout=timeout_s).stdout
 
 
-def install_programs() -> None:
-    """What the lab itself needs, by apt where root may. Raises Unavailable."""
+def install_programs(programs: Mapping[str, str] = PROGRAMS) -> None:
+    """What the lab itself needs (program -> Debian package), by apt where root may. Raises Unavailable."""
     if platform.system() != "Linux":
         raise Unavailable(f"test nodes are containers: they need Linux, this is {platform.system()}")
     if os.geteuid() != 0:
         raise Unavailable("test nodes are containers with a network of their own: only root can make them")
-    missing = sorted({package for program, package in PROGRAMS.items() if shutil.which(program) is None})
+    missing = sorted({package for program, package in programs.items() if shutil.which(program) is None})
     if not missing:
         return
     if shutil.which("apt-get") is None:
@@ -118,12 +119,17 @@ def _mirrors() -> list[str]:
 
 def _build(root: Path) -> None:
     say(f"building the nodes' root file system in {root.parent}")
-    argv = ["mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", f"--include={INCLUDE}"]
-    argv += [f"--dpkgopt=path-exclude={path}" for path in LEFT_OUT]
+    debootstrap(root, INCLUDE, LEFT_OUT)
+    _finish(root)
+
+
+def debootstrap(root: Path, include: str, left_out: Sequence[str], more: Sequence[str] = ()) -> None:
+    """A tree of Debian's packages. Raises Unavailable."""
+    argv = ["mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", f"--include={include}", *more]
+    argv += [f"--dpkgopt=path-exclude={path}" for path in left_out]
     done = subprocess.run([*argv, SUITE, str(root), *_mirrors()], timeout=900, check=False, stdout=subprocess.DEVNULL)
     if done.returncode != 0:
         raise Unavailable(f"mmdebstrap exited {done.returncode}; can this machine reach Debian's packages?")
-    _finish(root)
 
 
 def _finish(root: Path) -> None:
