@@ -55,7 +55,8 @@ class Machine:
 
     @property
     def cold(self) -> bool:
-        return self.own_boot or self.boot_on_nvme or self.memory_mib != vm_image.TEMPLATE_MIB
+        several = any(drive.namespaces > 1 for drive in self.drives)  # QEMU adds namespaces to no drive that runs
+        return self.own_boot or self.boot_on_nvme or several or self.memory_mib != vm_image.TEMPLATE_MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +205,11 @@ def wake(monitor: qemu.Monitor, spec: Spec, folder: Path) -> None:
 
 
 def hot_plug(monitor: qemu.Monitor, spec: Spec, folder: Path, drive: Drive) -> None:
-    """Put a drive in."""
+    """Put a drive in. Raises VmProblem about one with several namespaces: those must be there from the start."""
+    if drive.namespaces > 1:
+        raise VmProblem(
+            f"{spec.name}: drive {drive.serial} has several namespaces, so it cannot be put into a machine that runs; name it at `up`"
+        )
     for name, path in _nodes(folder, drive):
         monitor.do("blockdev-add", **qemu.file_node(name, path))
     for device in _devices(drive, spec.port_of(drive.serial)):

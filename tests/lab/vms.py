@@ -188,7 +188,6 @@ hostname "$1"
 echo "$1" >/etc/hostname
 printf '127.0.0.1 localhost\n127.0.1.1 %s\n' "$1" >/etc/hosts
 echo "$4" >/etc/machine-id
-/usr/local/sbin/lab-network
 """
 
 
