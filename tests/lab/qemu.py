@@ -74,7 +74,7 @@ def free_port() -> int:
 def command(folder: Path, *, memory_mib: int, mac: str, forward: int | None, extra: Iterable[str] = ()) -> list[str]:
     """QEMU's command line but for its drives. What is in it must be the same for the template and its clones; `mac` and `forward` may differ."""
     ssh = f",hostfwd=tcp:127.0.0.1:{forward}-:22" if forward else ""
-    argv = [*ENGINE, "-m", str(memory_mib), "-nodefaults", "-no-user-config", "-display", "none"]
+    argv = [*ENGINE, "-m", str(memory_mib), "-nodefaults", "-no-user-config", "-display", "none", *extra]
     argv += ["-chardev", f"file,id=console,path={folder / 'console.log'},append=on", "-serial", "chardev:console"]
     argv += ["-qmp", f"unix:{folder / 'monitor'},server=on,wait=off", "-rtc", "base=utc"]
     argv += ["-netdev", f"user,id=lab0,net=10.0.2.0/24{ssh}", "-device", f"virtio-net-pci,netdev=lab0,mac={mac},addr=02.0,romfile="]
@@ -84,7 +84,7 @@ def command(folder: Path, *, memory_mib: int, mac: str, forward: int | None, ext
             "-device",
             f"pcie-root-port,id=rp{port},chassis={port},slot={port},addr={4 + (port - 1) // 8:02x}.{(port - 1) % 8},multifunction=on",
         ]
-    return [*argv, *extra]
+    return argv
 
 
 def file_node(name: str, path: Path, kind: str = "raw") -> dict[str, Any]:

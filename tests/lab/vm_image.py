@@ -33,7 +33,7 @@ PROGRAMS = {
 }
 PACKAGES = (
     "systemd,systemd-sysv,dbus,udev,openssh-server,sudo,iproute2,procps,psmisc,kmod,util-linux-extra,python3,python3-apt,python3-numpy,"
-    "linux-image-amd64,initramfs-tools,busybox,zstd,grub-pc-bin,mdadm,xfsprogs,e2fsprogs,btrfs-progs,lvm2,cryptsetup-bin,gdisk,fdisk,parted,"
+    "linux-image-amd64,initramfs-tools,busybox,zstd,grub-pc-bin,grub2-common,mdadm,xfsprogs,e2fsprogs,btrfs-progs,lvm2,cryptsetup-bin,gdisk,fdisk,parted,"
     "nvme-cli,fio,smartmontools,pciutils,rdma-core,ibverbs-utils,ibverbs-providers,perftest,infiniband-diags,ethtool"
 )
 LEFT_OUT = (
@@ -43,18 +43,21 @@ LEFT_OUT = (
 MASKED = (
     "apt-daily.timer", "apt-daily-upgrade.timer", "console-getty.service", "dpkg-db-backup.timer", "e2scrub_all.timer", "e2scrub_reap.service",
     "fstrim.timer", "getty.target", "serial-getty@ttyS0.service", "logrotate.timer", "man-db.timer", "mdcheck_start.timer", "mdcheck_continue.timer",
-    "nvmf-autoconnect.service",
-    "systemd-binfmt.service", "smartmontools.service", "systemd-logind.service", "lvm2-monitor.service", "systemd-pstore.service",
+    "nvmf-autoconnect.service", "systemd-binfmt.service", "smartmontools.service", "systemd-logind.service", "lvm2-monitor.service", "systemd-pstore.service",
     "systemd-update-utmp.service", "systemd-update-utmp-runlevel.service", "systemd-journal-flush.service", "iscsid.service",
 )  # fmt: skip
-INITRAMFS = "MODULES=list\nCOMPRESS=gzip\nRESUME=none\n"
+INITRAMFS = "MODULES=list\nCOMPRESS=gzip\nCOMPRESSLEVEL=1\nRESUME=none\n"
 MODULES = ("virtio_pci", "virtio_blk", "nvme", "ext4")
-# Without the stubs of lab time is lost: mitigations in the guest, and a clock that is measured while other guests run.
-KERNEL_LINE = (
-    "root=LABEL=lab-root ro noresume mitigations=off net.ifnames=0 tsc=reliable no_timer_check quiet console=ttyS0 systemd.show_status=0"
-)
+# Without these the guest works around faults that its CPU has not got, and measures a clock while other guests run.
+PARAMETERS = "noresume mitigations=off net.ifnames=0 tsc=reliable no_timer_check console=ttyS0 systemd.show_status=0"
 GRUB_MODULES = ("biosdisk", "part_msdos", "ext2", "search", "search_label", "linux", "normal", "configfile", "boot")
-GRUB_CFG = f"search --no-floppy --set=root --label lab-root\nlinux /vmlinuz {KERNEL_LINE}\ninitrd /initrd.img\nboot\n"
+# The menu until the machine's own update-grub has made one, of the same parameters.
+GRUB_CFG = (
+    f"search --no-floppy --set=root --label lab-root\nlinux /vmlinuz root=LABEL=lab-root ro quiet {PARAMETERS}\ninitrd /initrd.img\nboot\n"
+)
+GRUB_DEFAULT = (
+    f'GRUB_DEFAULT=0\nGRUB_TIMEOUT=0\nGRUB_TERMINAL=console\nGRUB_CMDLINE_LINUX_DEFAULT="quiet"\nGRUB_CMDLINE_LINUX="{PARAMETERS}"\n'
+)
 # lab0 is QEMU's own network, lab1 the group's: its address is the last byte of its hardware address. Called by udev for each card that comes.
 NETWORK = """\
 #!/bin/sh
@@ -122,6 +125,7 @@ def _recipe() -> str:
         INITRAMFS,
         MODULES,
         GRUB_CFG,
+        GRUB_DEFAULT,
         GRUB_MODULES,
         NETWORK,
         UDEV,
@@ -197,6 +201,8 @@ def _finish(made: Image, root: Path) -> None:
     call("chroot", str(root), "update-initramfs", "-u", "-k", "all", timeout_s=300)
     (root / "boot/grub").mkdir(exist_ok=True)
     (root / "boot/grub/grub.cfg").write_text(GRUB_CFG)
+    (root / "etc/default/grub").write_text(GRUB_DEFAULT)
+    shutil.copytree(root / "usr/lib/grub/i386-pc", root / "boot/grub/i386-pc")
     prefix = ("-O", "i386-pc", "-p", "(hd0,msdos1)/boot/grub", "-o", "/boot/grub/core.img")
     call("chroot", str(root), "grub-mkimage", *prefix, *GRUB_MODULES)
 

@@ -44,7 +44,8 @@ class Machine:
     """What to start. `own_boot`: a cold boot (half a minute) instead of a clone of the saved template.
 
     A machine's own boot loader always boots the kernel and initrd that are in its /boot: at `own_boot`, and at every reboot.
-    `boot_on_nvme`: its root is on an NVMe drive with the serial BOOT; that is a cold boot, too.
+    `boot_on_nvme`: its root is on an NVMe drive with the serial BOOT; that is a cold boot, too. `qemu`: more words for QEMU's command line, before
+    all other devices (an IOMMU, say); a cold boot, too.
     """
 
     name: str
@@ -52,11 +53,12 @@ class Machine:
     own_boot: bool = False
     boot_on_nvme: bool = False
     memory_mib: int = vm_image.TEMPLATE_MIB
+    qemu: tuple[str, ...] = ()
 
     @property
     def cold(self) -> bool:
         several = any(drive.namespaces > 1 for drive in self.drives)  # QEMU adds namespaces to no drive that runs
-        return self.own_boot or self.boot_on_nvme or several or self.memory_mib != vm_image.TEMPLATE_MIB
+        return self.own_boot or self.boot_on_nvme or several or bool(self.qemu) or self.memory_mib != vm_image.TEMPLATE_MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +72,14 @@ class Spec:
     cold: bool
     boot_on_nvme: bool
     memory_mib: int
+    qemu: tuple[str, ...]
     drives: dict[int, Drive]
 
     @classmethod
     def read(cls, folder: Path) -> Spec:
         told = json.loads((folder / "machine.json").read_text())
         drives = {int(port): Drive(**{**drive, "image": None}) for port, drive in told.pop("drives").items()}
-        return cls(**told, drives=drives)
+        return cls(**{**told, "qemu": tuple(told["qemu"])}, drives=drives)
 
     def write(self, folder: Path) -> None:
         (folder / "machine.json").write_text(json.dumps({**asdict(self)}, default=str))
@@ -180,7 +183,7 @@ def clone_arguments(spec: Spec, folder: Path, image: Image) -> list[str]:
 
 def _common(spec: Spec, folder: Path) -> list[str]:
     switch = ["-netdev", f"socket,id=lab1,mcast={SWITCH}:{SWITCH_PORTS + spec.network},localaddr=127.0.0.1"] if spec.network else []
-    argv = qemu.command(folder, memory_mib=spec.memory_mib, mac=vm_image.mac(0, 1), forward=spec.port, extra=switch)
+    argv = qemu.command(folder, memory_mib=spec.memory_mib, mac=vm_image.mac(0, 1), forward=spec.port, extra=[*spec.qemu, *switch])
     argv += ["-blockdev", json.dumps(qemu.file_node("system", folder / "system.qcow2", "qcow2"))]
     if spec.boot_on_nvme:
         return [*argv, "-device", f"nvme,drive=system,id=system,serial={BOOT_SERIAL},bus=rp{qemu.SYSTEM},bootindex=1"]

@@ -323,7 +323,7 @@ def _make(folder: Path, machine: Machine, number: int, image: Image) -> Vm:
     place = folder / machine.name
     place.mkdir()
     network = told["network"] if told["switch"] else 0
-    spec = Spec(machine.name, number, network, qemu.free_port(), machine.cold, machine.boot_on_nvme, machine.memory_mib, {})
+    spec = Spec(machine.name, number, network, qemu.free_port(), machine.cold, machine.boot_on_nvme, machine.memory_mib, machine.qemu, {})
     for drive in machine.drives:
         make_files(place, drive)
         spec = spec.with_drive(drive)
