@@ -68,11 +68,29 @@ def told(findings: list[dict[str, Any]]) -> list[dict[str, str]]:
     return [{"code": one["code"], "outcome": one["outcome"], "why": one["why"][:LONGEST_TOLD]} for one in findings[:MOST_TOLD]]
 
 
+PORT_FACTS = ("address", "device", "driver", "rdma", "port", "link_layer", "guid", "nvlink5_bridge", "switch", "state")
+MOST_PARTS = 64
+
+
 def in_short(document: Mapping[str, Any]) -> dict[str, Any]:
-    """What the roles that follow ask of the machine: whether there are NVSwitches, and whether a GPU was seen at all (roles/nvidia_driver)."""
+    """What the roles that follow ask of the machine: NVSwitches, whether a GPU was seen at all (nvidia_driver), adapters and their ports (ib_interface)."""
     host = document.get("host") or {}
-    nics = [{"rdma": str(nic.get("rdma") or "")[:40]} for nic in (host.get("nics") or [])[:64] if isinstance(nic, Mapping)]
-    return {"gpus": len(host.get("gpus") or ()), "nvswitches": host.get("nvswitches"), "nvlink5": host.get("nvlink5"), "nics": nics}
+    nics = [
+        {name: _short(nic.get(name)) for name in PORT_FACTS} for nic in (host.get("nics") or [])[:MOST_PARTS] if isinstance(nic, Mapping)
+    ]
+    gpus = [{"switch": _short(gpu.get("switch"))} for gpu in (host.get("gpus") or [])[:MOST_PARTS] if isinstance(gpu, Mapping)]
+    return {
+        "gpus": len(host.get("gpus") or ()),
+        "nvswitches": host.get("nvswitches"),
+        "nvlink5": host.get("nvlink5"),
+        "nics": nics,
+        "gpu_switches": [gpu["switch"] for gpu in gpus],
+    }
+
+
+def _short(value: Any) -> Any:
+    """A node may send anything; here it is a number, a truth or a short word."""
+    return value if isinstance(value, bool | int) else str(value or "")[:40]
 
 
 class ActionModule(ActionBase):

@@ -66,6 +66,8 @@ class Hca:
     guid: str = ""
     lid: str = "0x80"
     sm_lid: str = "0x1"
+    mtu: int = 4092
+    up: bool = False
     counters: dict[str, str] = field(default_factory=dict)  # those that are not 0
 
 
@@ -171,11 +173,31 @@ class FakeRoot:
         self.links[at + "/device"] = "../../../" + hca.address
         self.links["/sys/class/infiniband/" + hca.name] = relative("/sys/class/infiniband", at)
         if hca.netdev:
-            self.files[f"{device}/net/{hca.netdev}/address"] = "00:00:10:71:fe:80\n"
-            self.files[f"{device}/net/{hca.netdev}/dev_port"] = "0\n"
-            if hca.layer == "Ethernet":
-                facts = {"flags": "0x1003", "carrier": "1", "carrier_changes": "2", "speed": hca.rate.split(" ")[0] + "000"}
-                self.files.update({f"{device}/net/{hca.netdev}/{name}": value + "\n" for name, value in facts.items()})
+            self._netdev(f"{device}/net/{hca.netdev}", hca)
+
+    def _netdev(self, at: str, hca: Hca) -> None:
+        """An IPoIB device has 20 bytes of address: flags and queue pair, the fabric's prefix, the port's GUID."""
+        facts = {
+            "type": "1",
+            "address": "b8:ce:f6:a1:00:01",
+            "dev_port": "0",
+            "mtu": "1500",
+            "flags": "0x1003",
+            "carrier": "1",
+            "carrier_changes": "2",
+        }
+        if hca.layer == "InfiniBand":
+            guid = hca.guid.replace(":", "")
+            tail = ":".join(guid[place : place + 2] for place in range(0, 16, 2))
+            active = hca.state == "4: ACTIVE"
+            facts |= {
+                "type": "32", "address": f"00:00:10:71:fe:80:00:00:00:00:00:00:{tail}", "mtu": str(hca.mtu), "mode": "datagram", "pkey": "0xffff",
+                "flags": "0x1003" if hca.up else "0x1002", "carrier": "1" if active else "0",
+            }  # fmt: skip
+        else:
+            facts["speed"] = hca.rate.split(" ")[0] + "000"
+        self.files.update({f"{at}/{name}": value + "\n" for name, value in facts.items()})
+        self.links[f"/sys/class/net/{hca.netdev}"] = relative("/sys/class/net", at)
 
     def _drive(self, name: str, address: str) -> None:
         device = self.path(self.devices[address])
@@ -199,9 +221,12 @@ def relative(folder: str, target: str) -> str:
 
 
 def config_space(device: Device) -> bytes:
-    """4 KiB of configuration space: ids, and for a bridge with ACS a chain of two extended capabilities."""
+    """4 KiB of configuration space: ids, the PCI Express capability (512-byte reads, relaxed ordering on, two errors in the status register,
+    which a write would clear), and for a bridge with ACS a chain of two extended capabilities."""
     space = bytearray(4096)
-    struct.pack_into("<HH", space, 0, int(device.vendor, 16), int(device.device, 16))
+    struct.pack_into("<HHHH", space, 0, int(device.vendor, 16), int(device.device, 16), 0x0006, 0x0010)
+    space[0x34] = 0x40
+    struct.pack_into("<BBHIHH", space, 0x40, 0x10, 0, 0x0002, 0, 0x2810, 0x0009)
     struct.pack_into("<I", space, 0x100, 0x0001 | (1 << 16) | ((0x170 if device.acs is not None else 0) << 20))  # AER
     if device.acs is not None:
         struct.pack_into("<IHH", space, 0x170, 0x000D | (1 << 16), 0x001D, device.acs)

@@ -82,11 +82,21 @@ def test_the_result_holds_every_code_and_stays_small(plugin: ModuleType) -> None
 
 def test_what_the_roles_that_follow_ask_of_the_machine(plugin: ModuleType) -> None:
     host = {
-        "gpus": [{"address": "0000:18:00.0"}],
+        "gpus": [{"address": "0000:18:00.0", "switch": "0000:16:00.0"}, "no GPU"],
         "nvswitches": 4,
         "nvlink5": False,
-        "nics": [{"rdma": "mlx5_0", "guid": "x"}, {"rdma": None}, "no card"],
+        "nics": [
+            {"rdma": "mlx5_0", "guid": "x" * 99, "port": 1, "nvlink5_bridge": False, "firmware": "not asked for"},
+            {"rdma": None},
+            "no card",
+        ],
     }
+    unsaid = dict.fromkeys(plugin.PORT_FACTS, "")
 
-    assert plugin.in_short({"host": host}) == {"gpus": 1, "nvswitches": 4, "nvlink5": False, "nics": [{"rdma": "mlx5_0"}, {"rdma": ""}]}
-    assert plugin.in_short({}) == {"gpus": 0, "nvswitches": None, "nvlink5": None, "nics": []}
+    told = plugin.in_short({"host": host})
+
+    assert told["nics"] == [{**unsaid, "rdma": "mlx5_0", "guid": "x" * 40, "port": 1, "nvlink5_bridge": False}, unsaid]
+    assert {name: told[name] for name in told if name != "nics"} == {
+        "gpus": 2, "nvswitches": 4, "nvlink5": False, "gpu_switches": ["0000:16:00.0"],
+    }  # fmt: skip
+    assert plugin.in_short({}) == {"gpus": 0, "nvswitches": None, "nvlink5": None, "nics": [], "gpu_switches": []}
