@@ -8,18 +8,20 @@ from dataclasses import dataclass
 
 ENTRY = re.compile(r"^\s*(menuentry|submenu)\s")
 DEFAULT = re.compile(r"^\s*set\s+default=(.*)$")
-KERNEL = re.compile(r"^\s*linux(?:16|efi)?\s+\S*/vmlinu[xz]-(\S+)")
+KERNEL = re.compile(r"^\s*linux(?:16|efi)?\s+\S*/vmlinu[xz]-(\S+)(.*)$")
 ID_OPTIONS = ("$menuentry_id_option", "--id")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A menu entry that boots Linux. `names`: per level of the menu its id, else its title; `places`: its numbers; `kernel`: as `uname -r`."""
+    """A menu entry that boots Linux. `names`: per level of the menu its id, else its title; `places`: its numbers; `kernel`: as `uname -r`;
+    `words`: what the kernel is told."""
 
     names: tuple[str, ...]
     titles: tuple[str, ...]
     places: tuple[int, ...]
     kernel: str
+    words: tuple[str, ...] = ()
 
     @property
     def path(self) -> str:
@@ -41,6 +43,7 @@ class _Block:
     place: int = 0
     inside: int = 0
     kernel: str = ""
+    words: tuple[str, ...] = ()
 
 
 def entries(text: str) -> list[Entry]:
@@ -57,11 +60,15 @@ def entries(text: str) -> list[Entry]:
                 level = [one for one in open_blocks if one.kind == "submenu"] + [block]
                 found.append(
                     Entry(
-                        tuple(one.name for one in level), tuple(one.title for one in level), tuple(one.place for one in level), block.kernel
+                        tuple(one.name for one in level),
+                        tuple(one.title for one in level),
+                        tuple(one.place for one in level),
+                        block.kernel,
+                        block.words,
                     )
                 )
         elif (kernel := KERNEL.match(line)) and open_blocks[-1].kind == "menuentry":
-            open_blocks[-1].kernel = kernel[1]
+            open_blocks[-1].kernel, open_blocks[-1].words = kernel[1], tuple(kernel[2].split())
     return found
 
 
