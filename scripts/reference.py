@@ -12,7 +12,7 @@ from pathlib import Path
 import yaml
 
 from burnin.cli import app
-from burnin.inventory import SITE_VARIABLES
+from burnin.inventory import CALL_VARIABLES, SITE_VARIABLES
 from burnin.node.catalog import TESTS
 from burnin.preflight.codes import CODES as PREFLIGHT_CODES
 from burnin.preflight.expected import boards, shipped_boards
@@ -53,6 +53,9 @@ def variables() -> list[str]:
         "### Of the inventory",
         "",
         *table(("variable", "meaning"), [(f"`{name}`", text) for name, text in SITE_VARIABLES.items()]),
+        "### For one call, with `-e`; refused in an inventory",
+        "",
+        *table(("variable", "meaning"), [(f"`{name}`", text) for name, text in CALL_VARIABLES.items()]),
     ]
     for spec in sorted((ROOT / "roles").glob("*/meta/argument_specs.yml")):
         options = yaml.safe_load(spec.read_text(encoding="utf-8"))["argument_specs"]["main"]["options"]

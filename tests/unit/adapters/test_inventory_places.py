@@ -39,3 +39,11 @@ def test_a_file_is_looked_at_with_the_variables_beside_it(site: Path) -> None:
 
 def test_a_list_of_hosts_has_no_files(site: Path) -> None:
     assert told(site, "n1,n2") == []
+
+
+def test_a_file_that_no_inventory_has_is_not_read_to_its_end(site: Path) -> None:
+    with (site / "dump.sql").open("w") as file:
+        file.write(f"{NAME}: x\n")
+        file.truncate(5 * 2**20)
+
+    assert "dump.sql:1" not in told(site, site)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from burnin.adapters.ledger import Event, HostResult, HostState
 from burnin.cli import options
 from burnin.errors import InventoryError, UsageError
 from burnin.outcome import exit_code
-from burnin.stages import nodes
+from burnin.stages import nodes, racks
 from burnin.stages import provision as stage
 from burnin.stages.nodes import Driver, Target, resolve
 from burnin.stages.provisioned import Story, document, outcomes
@@ -110,6 +112,37 @@ def test_without_a_want_of_consent_there_is_no_file(
     assert not any("erase" in line for line in show.lines)
     assert list((site / "runs").rglob("erase.yml")) == []
     assert (list((site / "runs").iterdir()) == []) is check
+
+
+def test_the_command_that_is_told_keeps_to_the_limit(site: Path) -> None:
+    show, story = Shown(), Story(erase={"S1": "xfs"})
+
+    stage.ask_consent(site, target(site, "n2"), {"n2": story}, show)
+
+    assert show.lines[0].endswith(f"burnin provision -i {site}/hosts.yml --limit n2 -e @{site}/erase.yml")
+
+
+def test_a_site_asks_too_and_goes_on_with_the_others(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Driver, "play", play_of({"n2": REFUSED}))
+    show, run = Shown(), {"run_id": "R", "provision": {"serial": None, "max_fail": None}}
+
+    assert stage.in_site(Driver(site, target(site), Cancel()), run, ["n1", "n2"], show) == ["n1"]
+    assert yaml.safe_load((site / "erase.yml").read_text())["nvme_raid0_erase"] == {"n2": REFUSED["erase"]}
+    assert json.loads((site / "provision.json").read_text())["erase_file"] == f"{site}/erase.yml"
+    assert any("burnin site -i" in line for line in show.lines)
+
+
+def test_of_a_sites_check_nothing_stays_but_that_file(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def burned_in(folder: Path, *_: Any, **__: Any) -> dict[str, Any]:
+        (folder / "erase.yml").write_text("nvme_raid0_erase: {}\n")
+        return {}
+
+    monkeypatch.setattr(racks, "burn_in_stage", burned_in)
+    asked = replace(target(site), check=True)
+
+    racks.go(asked, Shown(), Cancel(), plan="quick", runs=site / "runs", policy=None, reference=None, burn_in=True, provision=True)
+
+    assert [path.relative_to(site).parts[2:] for path in (site / "runs").rglob("*") if path.is_file()] == [("erase.yml",)]
 
 
 def test_a_consent_comes_back_from_the_callers_folder_and_reaches_the_play(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
