@@ -218,17 +218,16 @@ def up(group: str, machines: Sequence[Machine], owner: int | None = None) -> dic
     image = vm_image.image()
     folder = _take(group, os.getpid() if owner is None else owner, len(machines))
     made = {machine.name: _make(folder, machine, number, image) for number, machine in enumerate(machines, start=1)}
-    try:
+    with contextlib.ExitStack() as undo:
+        for vm in made.values():
+            undo.callback(qemu.kill, vm.folder)  # what they left stays, to be read, until `down` or the owner's end
         with _slots(len(machines)) as slots:
             for machine in machines:
                 _start(made[machine.name], image, slots)
         for vm in made.values():
             vm.wait()
             _own(vm)
-    except BaseException:
-        for vm in made.values():
-            qemu.kill(vm.folder)  # what they left stays, to be read, until `down` or the owner's end
-        raise
+        undo.pop_all()
     return made
 
 
