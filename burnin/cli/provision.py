@@ -31,9 +31,13 @@ VERBS = {
     "held": "held",
     "files": "files",
     "services": "services",
+    "alternatives": "alternatives",
+    "settings": "settings",
+    "array": "array",
+    "did": "did",
 }
 MOST_ROWS, MOST_NAMES = 60, 3
-BY_NAME = ("installed", "upgraded", "downgraded", "removed", "services")
+BY_NAME = ("installed", "upgraded", "downgraded", "removed", "services", "alternatives", "settings", "array", "did")
 
 
 def register(app: typer.Typer) -> None:
@@ -134,7 +138,10 @@ def _change(one: Mapping[str, Any]) -> str:
         names = list(one.get(name) or ())
         if names:
             parts.append(f"{verb} {', '.join(names) if name in BY_NAME and len(names) <= MOST_NAMES else len(names)}")
-    return f"{one['group']} {one['version']}".strip() + f": {', '.join(parts)}" if one["group"] and parts else str(one["task"])
+    head = f"{one['group']} {one['version']}".strip()
+    if not parts:
+        return str(one["task"])
+    return f"{head or one['task']}: {', '.join(parts)}"
 
 
 def _reboot(node: Mapping[str, Any]) -> str:

@@ -11,8 +11,8 @@ from burnin.erasing import asked_for
 from burnin.outcome import Outcome
 
 SCHEMA = "burnin.provision/1"
-# What the module burnin_group says that it did; the others that change something are told by their task's name.
-WHAT = ("installed", "upgraded", "downgraded", "removed", "held", "files", "services")
+# What our modules say that they did; others that change something are told by their task's name.
+WHAT = ("installed", "upgraded", "downgraded", "removed", "held", "files", "services", "alternatives", "did")
 STATES = {
     "ok": Outcome.PASS,
     "changed": Outcome.PASS,
@@ -52,7 +52,7 @@ class Story:
             self.reboot = _reboot(data)
         if event.state == "changed" and "reasons" not in data:
             self.changes.append(_change(event))
-            self.flagged = self.flagged or data.get("reboot_required") is True
+            self.flagged = self.flagged or data.get("reboot_required") is True or bool(data.get("reboot"))
         if event.state == "failed":
             self.failure = {
                 "task": event.task,
@@ -124,8 +124,30 @@ def _before(data: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _change(event: Event) -> dict[str, Any]:
-    told = {name: event.data[name] for name in WHAT if event.data.get(name)}
-    return {"task": event.task, "group": str(event.data.get("group") or ""), "version": str(event.data.get("version") or ""), **told}
+    data = event.data
+    told = {name: data[name] for name in WHAT if data.get(name)}
+    settings, array = _settings(data), _array(data)
+    told |= {"settings": settings} if settings else {}
+    told |= {"array": array} if array else {}
+    return {"task": event.task, "group": str(data.get("group") or ""), "version": str(data.get("version") or ""), **told}
+
+
+def _settings(data: Mapping[str, Any]) -> list[str]:
+    """Which settings node_tuning changed, as `name: before -> after`."""
+    settings = data.get("settings")
+    changed = {name: one for name, one in settings.items() if one.get("changed")} if isinstance(settings, Mapping) else {}
+    return [f"{name}: {one.get('before')} -> {one.get('after')}"[:LONGEST_NOTE] for name, one in changed.items()]
+
+
+def _array(data: Mapping[str, Any]) -> list[str]:
+    """What nvme_raid0 did, with what it erased: that is what a person looks for first."""
+    array, erased = data.get("array"), data.get("erase")
+    if not isinstance(array, Mapping) or data.get("state") not in ("created", "adopted"):
+        return []
+    told = [f"{data['state']} {array.get('device')} of {len(array.get('members') or ())} drives"]
+    if isinstance(erased, Mapping):
+        told += [f"erased {serial} ({on_it})"[:LONGEST_NOTE] for serial, on_it in erased.items()]
+    return told
 
 
 def _reboot(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -220,7 +220,7 @@ def _intend(wanted: Wanted, root: Path, done: Done) -> None:
 
 
 def _flag(wanted: Wanted, root: Path, why: Sequence[str]) -> None:
-    reason = "%s %s: %s" % (wanted.group.name, wanted.group.version, few(why, 4))
+    reason = "%s: %s" % (wanted.group.version, few(why, 4))  # the flag's file is named after the group
     node.replace(node.at(root, node.REBOOT_FLAGS + "/" + wanted.group.name), (reason + "\n").encode(), 0o644)
 
 

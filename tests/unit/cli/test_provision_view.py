@@ -95,3 +95,29 @@ def test_a_machine_gets_one_document(capsys: pytest.CaptureFixture[str]) -> None
     assert code == 10
     assert told["schema"] == "burnin.provision/1"
     assert [node["state"] for node in told["nodes"]] == ["would_change", "failed"]
+
+
+def test_what_the_other_modules_did_is_told_too(capsys: pytest.CaptureFixture[str]) -> None:
+    story = Story()
+    settings = {
+        "iommu": {"changed": True, "before": "translates", "after": "passthrough"},
+        "memlock": {"changed": False, "before": "unlimited", "after": "unlimited"},
+    }
+    array = {"device": "/dev/md/scratch", "members": ["S1", "S2", "S3", "S4"]}
+    for task, data in (
+        ("Cuda | Default", {"group": "cuda", "version": "13.0.2", "alternatives": ["cuda -> /usr/local/cuda-13.0"]}),
+        ("Tune", {"settings": settings, "reboot": "kernel command line"}),
+        ("Array | Make it", {"state": "created", "array": array, "erase": {"S2": "ext4 'old'"}}),
+    ):
+        story.hear(Event("n1", task, "changed", data))
+    story.end(HostResult("n1", HostState.OK), cancelled=False, check=True)
+    told = document("R", {"n1": story}, check=True)
+
+    finish(None, told, as_json=False)
+
+    text = capsys.readouterr().out.replace(" ", "").replace("\n", "")  # a narrow table breaks lines anywhere
+    assert "cuda13.0.2:alternativescuda->/usr/local/cuda-13.0" in text
+    assert "Tune:settingsiommu:translates->passthrough" in text
+    assert "memlock" not in text
+    assert "created/dev/md/scratchof4drives,erasedS2(ext4'old')" in text
+    assert told["nodes"][0]["reboot"]["state"] == "would_reboot"
