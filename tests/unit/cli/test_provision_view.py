@@ -98,7 +98,7 @@ def test_a_machine_gets_one_document(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_what_the_other_modules_did_is_told_too(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "400")
+    monkeypatch.setattr("burnin.cli.out.LOG_WIDTH", 400)
     story = Story()
     settings = {
         "iommu": {"changed": True, "before": "translates", "after": "passthrough"},
