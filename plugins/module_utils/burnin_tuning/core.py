@@ -145,7 +145,7 @@ class _Pass:
     kernel_changed = False
 
     def _words(self, name: str) -> Tuple[str, ...]:
-        return kernel.passthrough(self.host.processor()) if name == "iommu" else GRACE_PARAMETERS
+        return kernel.passthrough(self.host.translator()) if name == "iommu" else GRACE_PARAMETERS
 
     def _translates(self) -> str:
         cards = sorted({*live.cards(self.root, self.wish.gpus), *live.cards(self.root, self.wish.nics, rdma=True)})
@@ -242,7 +242,7 @@ def waits(settings: Mapping[str, Setting]) -> str:
 
 def flag(host: Host, reason: str) -> None:
     """Ask the role reboot for one, as long as something waits for it. Gone with the boot, so no change of the node."""
-    content, place = ("node_tuning: %s\n" % reason).encode(), host.at(FLAG)
+    content, place = (reason + "\n").encode(), host.at(FLAG)  # the file's name says whose it is
     if reason and node.read(place) != content:
         node.replace(place, content, 0o644)
     elif not reason and place.exists():

@@ -51,6 +51,11 @@ class Host:
         vendor = re.search(r"^vendor_id\s*:\s*(\w+)", self.line("/proc/cpuinfo"), re.MULTILINE)
         return {"GenuineIntel": "intel", "AuthenticAMD": "amd"}.get(vendor[1] if vendor else "", "")
 
+    def translator(self) -> str:
+        """Whose IOMMU it is, as the firmware's tables say; the processor's where they say nothing."""
+        tables = {"intel": "DMAR", "amd": "IVRS"}
+        return next((kind for kind, table in tables.items() if self.at("/sys/firmware/acpi/tables/" + table).exists()), self.processor())
+
     def iommu(self) -> bool:
         """Whether the machine has an IOMMU: in use, or told of by its firmware."""
         used = live.names(str(self.at("/sys/class/iommu"))) or live.names(str(self.at("/sys/kernel/iommu_groups")))

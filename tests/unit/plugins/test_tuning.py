@@ -12,6 +12,7 @@ from pathlib import Path
 
 import ansible.module_utils
 import pytest
+import yaml
 
 from burnin.node.host import pci
 from burnin.node.host.document import host as identity
@@ -514,7 +515,11 @@ def test_every_option_is_in_the_role_the_spec_and_the_module_with_one_default() 
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
 
+    defaults = yaml.safe_load((ROOT / "roles/node_tuning/defaults/main.yml").read_text())
+    task = yaml.safe_load((ROOT / "roles/node_tuning/tasks/tune.yml").read_text())[0]["node_tuning"]
     assert {name: one["default"] for name, one in module.ARGUMENTS.items() if name != "root"} == PARAMS
+    assert defaults == {f"node_tuning_{name}": value for name, value in PARAMS.items()}
+    assert task == {name: f"{{{{ node_tuning_{name} }}}}" for name in PARAMS}
     assert set(model.REASONS) == set(model.SETTINGS)
     for why, source in model.REASONS.values():
         assert why

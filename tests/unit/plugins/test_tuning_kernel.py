@@ -50,7 +50,20 @@ def test_each_processor_gets_its_own_words_in_every_entry(tmp_path: Path, proces
     assert (done.settings["iommu"].state, done.settings["iommu"].applies) == ("pending_reboot", "at next boot")
     assert all(line.split() == ["ro", *words.split(), "quiet"] for line in lines(node))
     assert node.text(kernel.DROP_IN).endswith(f'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX {words}"\n')
-    assert node.text("/run/burnin/reboot-required.d/node_tuning").startswith("node_tuning: iommu: the kernel that runs was not told")
+    assert node.text("/run/burnin/reboot-required.d/node_tuning").startswith("iommu: the kernel that runs was not told")
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [pytest.param("DMAR", ["intel_iommu=on", "iommu=pt"], id="Intel's"), pytest.param("IVRS", ["iommu=pt"], id="AMD's")],
+)
+def test_the_firmwares_table_says_whose_iommu_it_is(tmp_path: Path, table: str, words: list[str]) -> None:
+    node = Node(tmp_path, processor={"DMAR": "AuthenticAMD", "IVRS": "GenuineIntel"}[table])
+    node.put(f"/sys/firmware/acpi/tables/{table}", "")
+
+    node.tune(**SETTING)
+
+    assert lines(node)[0].split() == ["ro", *words, "quiet"]
 
 
 def test_grace_gets_its_own_words(tmp_path: Path) -> None:
