@@ -142,7 +142,7 @@ def _module(changed: Sequence[str], interfaces: Sequence[Interface], world: Worl
 def _movable(one: Interface, world: World) -> bool:
     """A link that is down, to a name that nobody has: it can be renamed now, and nobody's work is on it."""
     device = next((device for device in world.netdevs if device.name == one.now), None)
-    return device is not None and not device.up and all(device.name != one.name for device in world.netdevs)
+    return "ip" in world.programs and device is not None and not device.up and all(device.name != one.name for device in world.netdevs)
 
 
 def _moves(interfaces: Sequence[Interface], world: World) -> List[Step]:

@@ -72,13 +72,15 @@ def _word(value: Any) -> str:
 
 
 def world(root: str, sysfs: str, kernel_names: bool) -> World:
-    """`root`: of files and programs; `sysfs`: where /sys is read. Below another root than / nothing runs, and everything counts as there."""
+    """`root`: of files and programs; `sysfs`: where /sys is read. Below another root than / nothing runs, and everything counts as there; but for
+    ip, since no link of that tree can be renamed: names come with its next boot.
+    """
     real = root == "/"
     release = _release(root)
     return World(
         system=release.get("ID", ""),
         like=tuple(release.get("ID_LIKE", "").split()),
-        programs=tuple(name for name in PROGRAMS if not real or making.program(name)),
+        programs=tuple(name for name in PROGRAMS if (making.program(name) if real else name != "ip")),
         active=_active(sysfs, real),
         enabled=_enabled() if real else (),
         netdevs=tuple(netdevs(sysfs, real)),
