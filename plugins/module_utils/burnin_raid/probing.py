@@ -84,19 +84,21 @@ def _blkid(path: str) -> tuple[list[str], bool]:
 def superblocks(path: str, seen: tuple[Signature, ...]) -> tuple[Superblock, ...]:
     """Of md, as mdadm reads them; asked by version where wipefs saw several. Raises Unreadable where mdadm does not know what wipefs saw."""
     wanted = {plain_uuid(one.uuid) for one in seen if one.kind == MD}
-    found = {block.uuid: block for block in [_examine(path, [])] if block}
+    found = {block.uuid: block for block in [_examine(path, [], bool(wanted))] if block}
     for version in ("0.90", "1.0", "1.1", "1.2") if len(wanted) > 1 else ():
-        found.update({block.uuid: block for block in [_examine(path, ["--metadata=" + version])] if block})
+        found.update({block.uuid: block for block in [_examine(path, ["--metadata=" + version], True)] if block})
     if wanted - {plain_uuid(uuid) for uuid in found if uuid}:
         raise Unreadable("it has an md superblock that mdadm does not read")
     return tuple(sorted(found.values(), key=lambda block: block.uuid))
 
 
-def _examine(path: str, version: list[str]) -> Superblock | None:
-    """mdadm says yes to an MBR too, and then tells no UUID."""
+def _examine(path: str, version: list[str], seen: bool) -> Superblock | None:
+    """mdadm says yes to an MBR too, and then tells no UUID. `seen`: wipefs saw one there."""
     done = node.run(["mdadm", "--examine", *version, path], LOOK_S)
     if done.returncode == 127:
-        raise Unreadable("mdadm is not here")
+        if seen:
+            raise Unreadable("mdadm is not here, and it has an md superblock")
+        return None
     fields = {}
     for line in done.stdout.splitlines():
         key, colon, value = line.partition(" : ")

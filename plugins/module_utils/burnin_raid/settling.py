@@ -47,13 +47,25 @@ def adopt(world: World, wanted: Wanted, selected: tuple[Drive, ...], one: Found,
         argv = ("mdadm", "--assemble", device, "--uuid=%s" % md_uuid(one.uuid), *("/dev/%s" % name for name in one.inside))
         steps.append(Step("run", argv))
         return Plan("adopted", selected, tuple(steps), told, {}, {}, ("what is on the array shows once it is assembled",))
+    if running.link != device and not _used(selected, running.name):
+        assemble = ("mdadm", "--assemble", device, "--uuid=%s" % md_uuid(one.uuid), *("/dev/%s" % name for name in one.inside))
+        steps += [Step("run", ("mdadm", "--stop", "/dev/%s" % running.name)), Step("run", assemble)]
+        return Plan(
+            "adopted", selected, tuple(steps), told, {}, {}, ("it runs as %s, and is assembled anew under its name" % running.name,)
+        )
+    notes = () if running.link == device else ("it is in use as /dev/%s; %s leads to it from the next boot on" % (running.name, device),)
     device = told["device"] = running.link or "/dev/%s" % running.name
     signature = next(iter(running.area.signatures), None)
     if signature is None:
         steps.append(making.mkfs(wanted, device, fs_uuid, tuple(drive.name for drive in selected), force=False))
     filesystem = {"uuid": signature.uuid if signature else fs_uuid, "type": wanted.filesystem}
     steps += _around(world, wanted, selected, one.uuid, filesystem["uuid"], running.dev)
-    return Plan("adopted" if steps else "unchanged", selected, tuple(steps), told, filesystem)
+    return Plan("adopted" if steps else "unchanged", selected, tuple(steps), told, filesystem, {}, notes)
+
+
+def _used(selected: tuple[Drive, ...], array: str) -> bool:
+    """Whether anything but the drives' own place in the array is on them."""
+    return any(not (use.kind == "holder" and use.what == array) for drive in selected for use in drive.uses)
 
 
 def finish(
