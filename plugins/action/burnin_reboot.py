@@ -105,6 +105,13 @@ class ActionModule(ActionBase):
         return "rebooting"
 
     def _refuse_busy(self, node: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
+        packagers = [f"process {one['pid']} ({one['name']})" for one in node["packagers"]]
+        if packagers:  # reboot_busy_ok is a word about GPU work; half-configured packages may not boot
+            raise Refused(
+                "NODE_BUSY",
+                f"must be rebooted, and packages are being changed on it: {', '.join(packagers)} holds the package manager's lock; it was not rebooted. "
+                "Wait until it has ended (never kill it), then run this again",
+            )
         busy = [f"process {one['pid']} ({one['name']}) on {one['device']}" for one in node["processes"]]
         busy += [f"burn-in {run}" for run in node["burn_ins"]]
         if busy and not _true(arguments.get("busy_ok", False)):

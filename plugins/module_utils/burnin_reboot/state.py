@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.burnin_boot import loader
+from ansible.module_utils.burnin_group.node import lock_holder
 
 BOOT_ID = "proc/sys/kernel/random/boot_id"
 REASONS = "run/burnin/reboot-required.d"
@@ -20,6 +21,8 @@ PLACES = ("updates", "extra", "weak-updates", "kernel")
 MOST_FILES, MOST_REASONS, MOST_PROCESSES = 20_000, 50, 65_536
 # They hold a GPU open as long as the driver is there, and no work is lost with them.
 DAEMONS = ("nvidia-persiste", "nv-fabricmanage", "nv-hostengine", "nvidia-imex", "nvlsm", "dcgm-exporter")
+# Whoever holds one is at work on packages: a reboot would leave them half-configured, perhaps the kernel's among them.
+PACKAGE_LOCKS = ("var/lib/dpkg/lock-frontend", "var/lib/dpkg/lock", "var/lib/rpm/.rpm.lock", "usr/lib/sysimage/rpm/.rpm.lock")
 DEVICE = re.compile(r"/dev/nvidia\d+")
 SYSTEM = ["systemctl", "is-system-running"]
 BOOTING = ("initializing", "starting")
@@ -40,6 +43,7 @@ def read(root: Path, runs: Path, running: str = "") -> dict[str, Any]:
         "module_for": [name for name in kernels(root, kernel) if on_disk(root, name)],
         "flags": flags(root),
         "processes": processes(root),
+        "packagers": packagers(root),
         "burn_ins": burn_ins(root / runs.relative_to("/")),
         "booting": _system() in BOOTING,  # of the machine itself: commands know no other root
     }
@@ -112,6 +116,12 @@ def processes(root: Path) -> list[dict[str, Any]]:
         if devices and comm not in DAEMONS:
             found.append({"pid": int(name), "name": comm, "device": min(devices)})
     return found
+
+
+def packagers(root: Path) -> list[dict[str, Any]]:
+    """Who works on packages now."""
+    pids = {lock_holder(root / place) for place in PACKAGE_LOCKS} - {0}
+    return [{"pid": pid, "name": text(root / "proc" / str(pid) / "comm") or "?"} for pid in sorted(pids)]
 
 
 def _target(link: Path) -> str:

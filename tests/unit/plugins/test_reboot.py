@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import importlib.util
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -175,6 +177,38 @@ def test_a_burn_in_is_under_way_while_somebody_holds_its_lock(node: Path) -> Non
 
     assert during == ["20260101T000000Z-aaaaaa"]
     assert state.read(node, RUNS)["burn_ins"] == []
+
+
+LOCKER = "import fcntl, sys; file = open(sys.argv[1], 'rb+'); fcntl.lockf(file, fcntl.LOCK_EX); print('held', flush=True); sys.stdin.read()"
+
+
+@pytest.mark.parametrize(
+    "place", ["var/lib/dpkg/lock-frontend", "var/lib/dpkg/lock", "var/lib/rpm/.rpm.lock", "usr/lib/sysimage/rpm/.rpm.lock"]
+)
+def test_who_changes_packages_is_named_and_not_rebooted_under_even_when_gpu_work_may_be(node: Path, place: str) -> None:
+    lock = put(node, place)
+
+    before = state.read(node, RUNS)["packagers"]
+    with subprocess.Popen([sys.executable, "-c", LOCKER, str(lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None and holder.stdout.readline() == b"held\n"
+        put(node, f"proc/{holder.pid}/comm", "apt-get")
+        during = state.read(node, RUNS)
+        holder.communicate()
+
+    assert (before, during["packagers"]) == ([], [{"pid": holder.pid, "name": "apt-get"}])
+    action = _action()
+    with pytest.raises(action.Refused, match=rf"packages are being changed on it: process {holder.pid} \(apt-get\)") as refusal:
+        action.ActionModule._refuse_busy(None, during, {"busy_ok": True})
+    assert refusal.value.code == "NODE_BUSY"
+    action.ActionModule._refuse_busy(None, {**during, "packagers": []}, {"busy_ok": True})
+
+
+def _action() -> Any:
+    spec = importlib.util.spec_from_file_location("burnin_reboot_action", ROOT / "plugins/action/burnin_reboot.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def test_an_empty_root_knows_nothing_and_asks_for_nothing(tmp_path: Path) -> None:
