@@ -192,7 +192,7 @@ class Dnf:
     def _staged(self, files: Sequence[File], gone: Sequence[str], listed: bytes) -> Place:
         """A private dnf that lives as long as this manager: what is planned, fetched, rehearsed and done is about the same metadata."""
         top = Path(tempfile.mkdtemp(prefix="burnin-dnf-", dir=str(TEMPORARY) if TEMPORARY.is_dir() else None))
-        weakref.finalize(self, shutil.rmtree, str(top), ignore_errors=True)
+        self._clear = weakref.finalize(self, shutil.rmtree, str(top), ignore_errors=True)
         place = Place(self.system, top, self.setopt, dnf_files.recorded(listed.decode("utf-8", "surrogateescape")), self._repositories)
         (top / "keys").mkdir()
         keys = {file.path: top / "keys" / Path(file.path).name for file in files if file.what == "key"}
@@ -262,7 +262,9 @@ class Dnf:
         before = self._rows
         try:
             self._place.ask("apply", APPLY_S, **self._asked, persistdir="")
-        except Refusal:
+        except Refusal as refusal:
+            if refusal.code == "STILL_AT_WORK":
+                self._clear.detach()  # the packages that it still installs lie there
             self._rows = self.system.packages()
             self._write(self._list(group, whole=True))  # what was held stays held
             raise

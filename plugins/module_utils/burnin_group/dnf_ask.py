@@ -154,7 +154,11 @@ class Place:
             "persistdir": str(self.top / "state"), "setopt": list(self.setopt), "excludes": dict(self.excludes), "ours": list(self.ours),
             "fresh": self.fresh, "specs": [], "locks": [], "streams": [], "remove": [], **more,
         }  # fmt: skip
-        done = node.run([self.dnf.interpreter(), "-I", "-c", resolver()], timeout_s, json.dumps(question))
+        argv, asked = [self.dnf.interpreter(), "-I", "-c", resolver()], json.dumps(question)
+        # A transaction that is cut off leaves two versions of one package, or none that boots.
+        done = node.run_to_its_end(argv, timeout_s, asked, apart=True) if action == "apply" else node.run(argv, timeout_s, asked)
+        if done.returncode == 124 and action == "apply":
+            raise Refusal("STILL_AT_WORK", done.stderr.replace(argv[0], "dnf", 1) + "; look again before the node is rebooted")
         if done.returncode == 124:
             raise Refusal("MIRROR_DOWN" if action == "plan" else "TRANSACTION_FAILED", f"dnf did not end within {timeout_s:g} s")
         try:

@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
-from typing import Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+from typing import IO, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from ansible.module_utils.burnin_group.model import Refusal, few
 
@@ -58,15 +58,22 @@ def run(argv: Sequence[str], timeout_s: float = LOOK_S, stdin: str = "") -> "sub
     return subprocess.CompletedProcess(list(argv), process.returncode, stdout, stderr)
 
 
-def run_to_its_end(argv: Sequence[str], timeout_s: float) -> "subprocess.CompletedProcess[str]":
+def run_to_its_end(argv: Sequence[str], timeout_s: float, stdin: str = "", apart: bool = False) -> "subprocess.CompletedProcess[str]":
     """As `run`, for what must not be cut off: in a session of its own, writing to a file, so that it goes on when the connection or we end.
 
-    124 where it still works after that time; it is left alone. stdout and stderr are both in `stdout`, the last 256 KiB.
+    124 where it still works after that time; it is left alone. stdout and stderr are both in `stdout`, the last 256 KiB; `apart`: each in its own.
     """
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as talk, tempfile.TemporaryFile() as asked:
+        asked.write(stdin.encode())
+        asked.seek(0)
         try:
             process = subprocess.Popen(
-                list(argv), env=_environment(), start_new_session=True, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT
+                list(argv),
+                env=_environment(),
+                start_new_session=True,
+                stdin=asked,
+                stdout=said,
+                stderr=talk if apart else subprocess.STDOUT,
             )
         except OSError as error:
             return subprocess.CompletedProcess(list(argv), 127, "", str(error))
@@ -74,8 +81,12 @@ def run_to_its_end(argv: Sequence[str], timeout_s: float) -> "subprocess.Complet
             code, late = process.wait(timeout_s), ""
         except subprocess.TimeoutExpired:
             code, late = 124, "%s still works after %d s as process %d; it is left to end" % (argv[0], timeout_s, process.pid)
-        said.seek(max(0, os.fstat(said.fileno()).st_size - SAID_MOST))
-        return subprocess.CompletedProcess(list(argv), code, said.read(SAID_MOST).decode("utf-8", "replace"), late)
+        return subprocess.CompletedProcess(list(argv), code, _end_of(said, 64 * SAID_MOST if apart else SAID_MOST), late or _end_of(talk))
+
+
+def _end_of(file: IO[bytes], most: int = SAID_MOST) -> str:
+    file.seek(max(0, os.fstat(file.fileno()).st_size - most))
+    return file.read(most).decode("utf-8", "replace")
 
 
 def last_words(done: "subprocess.CompletedProcess[str]", lines: int = 6) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import time
 from pathlib import Path
 
 import ansible.module_utils
@@ -29,6 +31,35 @@ def test_the_interpreter_is_the_one_that_dnf_names(tmp_path: Path, first: str, e
     program.write_text(f"{first}\nimport dnf\n")
 
     assert System(Path("/"), program).interpreter() == expected
+
+
+def test_a_transaction_that_takes_too_long_is_left_to_end_and_a_plan_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = tmp_path / "ended"
+    slow = f"import json, sys, time, pathlib; told = json.load(sys.stdin); time.sleep(1.0); pathlib.Path({str(ended)!r} + told['action']).touch()"
+    program = tmp_path / "dnf"
+    program.write_text(f"#!{sys.executable}\n")
+    monkeypatch.setattr(dnf_ask, "resolver", lambda: slow)
+    place = dnf_ask.Place(System(tmp_path, program), tmp_path / "top", [], {}, [])
+
+    codes = {}
+    for action in ("plan", "apply"):
+        with pytest.raises(Refusal) as caught:
+            place.ask(action, 0.3)
+        codes[action] = caught.value.code
+    time.sleep(2.0)
+
+    assert codes == {"plan": "MIRROR_DOWN", "apply": "STILL_AT_WORK"}
+    assert sorted(path.name for path in tmp_path.glob("ended*")) == ["endedapply"]
+
+
+def test_the_answer_of_a_transaction_is_apart_from_its_talk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "dnf"
+    program.write_text(f"#!{sys.executable}\n")
+    monkeypatch.setattr(dnf_ask, "resolver", lambda: "import sys; print('a scriptlet', file=sys.stderr); print(sys.stdin.read())")
+
+    told = dnf_ask.Place(System(tmp_path, program), tmp_path / "top", [], {}, []).ask("apply", 20, specs=["nvidia"])
+
+    assert told["specs"] == ["nvidia"]
 
 
 @pytest.mark.parametrize("content", [b"\x7fELF\x02\x01 dnf5", b"#!/bin/sh\n", b""])
