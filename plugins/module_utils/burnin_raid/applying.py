@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import subprocess
 import time
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from ansible.module_utils.burnin_raid.using import mount_lines, read
 
 SETTLE_S, LINK_S, LOOK_AGAIN_S = 60, 20, 0.5
 MOST_WIPES, MOST_LOOKS = 5, 6
-LONGEST_SAID = 1200
+LONGEST_SAID, MOST_LINES = 1200, 6
 NAMED = ("--create", "--assemble")
 
 
@@ -103,7 +104,7 @@ class Hands:
         if done.returncode:
             self.held.check()  # a drive that went is the reason, not what the program says about it
             how = "took longer than %d s" % step.timeout_s if done.returncode == 124 else "exited %d" % done.returncode
-            raise Refused("COMMAND_FAILED", "%s %s: %s" % (" ".join(step.argv), how, clean(node.last_words(done), LONGEST_SAID)))
+            raise Refused("COMMAND_FAILED", "%s %s: %s" % (" ".join(step.argv), how, _said(done)))
 
     def _quiet(self) -> None:
         """udev opens what changed, and a program that wants it alone fails then."""
@@ -169,11 +170,16 @@ class Hands:
         if not self._is_mounted(step.path):
             done = node.run(step.argv, step.timeout_s)
             if done.returncode and not self._is_mounted(step.path):
-                said = clean(node.last_words(done), LONGEST_SAID)
-                raise Refused("COMMAND_FAILED", "%s exited %d: %s" % (" ".join(step.argv), done.returncode, said))
+                raise Refused("COMMAND_FAILED", "%s exited %d: %s" % (" ".join(step.argv), done.returncode, _said(done)))
 
     def _is_mounted(self, path: str) -> bool:
         return any(target == path for _dev, _root, target, *_more in mount_lines(read(self.root / "proc/self/mountinfo")))
+
+
+def _said(done: subprocess.CompletedProcess[str]) -> str:
+    """The beginning: mkfs.xfs gives its reason first, and a page of usage after it."""
+    lines = [line.strip() for line in (done.stderr.strip() or done.stdout.strip()).splitlines() if line.strip()]
+    return clean(" | ".join(lines[:MOST_LINES]), LONGEST_SAID) or "without a word"
 
 
 def _in_arrays(world: World, plan: Plan) -> frozenset[str]:
