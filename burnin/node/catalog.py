@@ -8,7 +8,7 @@ from typing import Dict
 
 @dataclass(frozen=True)
 class Test:
-    """One measured thing. `better` is higher or lower; `scope` is gpu or node; `stresses` is compute, memory or link."""
+    """One measured thing. `better` is higher or lower; `scope` is gpu, node or disk; `stresses` is compute, memory, link or disk."""
 
     name: str
     unit: str
@@ -25,5 +25,6 @@ TESTS: Dict[str, Test] = {
         Test("gemm_fp64", "TFLOPS", "higher", "gpu", "compute"),
         Test("hbm_copy", "GB/s", "higher", "gpu", "memory"),
         Test("mem_copy", "GB/s", "higher", "gpu", "memory"),
+        Test("nvme_read", "GB/s", "higher", "disk", "disk"),
     )
 }

@@ -139,6 +139,8 @@ class Runner:
         known = self._known_identity(path)
         if moment == "after" or not known.get("before"):
             known[moment] = identity(self._backend)
+            if any(TESTS[step.test].scope == "disk" for step in self._plan.steps):
+                known[moment]["disks"] = self._backend.disks()
             write_whole(path, known)
         self._known = {str(gpu.get("gpu")) for gpu in known["before"]["gpus"]}
 
@@ -211,9 +213,10 @@ class Runner:
 
     def _write_window(self, phase: Phase, number: int, facts: Dict[str, Any]) -> None:
         step, test = phase.step, TESTS[phase.step.test]
+        named = "disk" if test.scope == "disk" else "gpu"
         for gpu in sorted(phase.gathered):
             record = {
-                "gpu": gpu, "test": step.test, "step": step.name, "start": phase.start, "window": number, "attempt": self._attempt,
+                named: gpu, "test": step.test, "step": step.name, "start": phase.start, "window": number, "attempt": self._attempt,
                 "unit": test.unit, "better": test.better, "scope": test.scope, **facts, **phase.gathered[gpu].record(phase.ticks),
             }  # fmt: skip
             self._measurements.write(json.dumps(record, allow_nan=False))
@@ -224,10 +227,10 @@ class Runner:
         for gpu in sorted(self._lost & worked):
             self._lost.remove(gpu)
             self._event("gpu_back", gpu=gpu, **where)
-        for gpu in sorted(self._known - worked - self._lost):
+        for gpu in sorted(self._known - worked - self._lost if named == "gpu" else ()):  # a test of drives asks no GPU for work
             self._lost.add(gpu)
             self._event("gpu_silent", gpu=gpu, answers=gpu in phase.answering, **where)
-        self._event("window", gpus=len(phase.gathered), **where)
+        self._event("window", **{f"{named}s": len(phase.gathered)}, **where)
 
     def _write_samples(self, phase: Phase, samples: List[Sample]) -> None:
         head = f"{self.elapsed_s():.1f},{phase.step.name},{phase.start},{phase.name},"

@@ -16,7 +16,7 @@ from burnin.verdict.policy import Policy
 class Where(NamedTuple):
     """What a finding is about: a part's key, a node's or rack's name, or the fleet ('')."""
 
-    kind: Literal["gpu", "node", "rack", "fleet"]
+    kind: Literal["gpu", "disk", "node", "rack", "fleet"]
     key: str
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """`of` is gpu, node, rack or fleet; `action` is the sentence that a person reads at 3 a.m."""
+    """`of` is gpu, disk, node, rack or fleet; `action` is the sentence that a person reads at 3 a.m."""
 
     of: str
     action: str
@@ -42,6 +42,19 @@ CODES: dict[str, Code] = {
     "GPU_MISSING": Code("gpu", "Look at the slot: lspci, kernel log, seating, power. If lspci shows it and the driver does not, reset it first."),
     "DUPLICATE_ID": Code("gpu", "One GPU cannot be in two nodes: check the inventory and which node the data came from. No RMA until this is clear."),
     "UNDER_SHARED_FAULT": Code("gpu", "Mend what it shares with its neighbours first, then run again."),
+    # drive
+    "DISK_OK": Code("disk", "Nothing to do."),
+    "DISK_BELOW_MEDIAN": Code("disk", "Swap it with a like drive of another slot and run again: slow again in the other slot, open an RMA with this evidence."),
+    "DISK_TOO_FEW_WINDOWS": Code("disk", "Run the plan again: fewer steady windows than a verdict needs."),
+    "DISK_COHORT_TOO_SMALL": Code("disk", "Burn in more drives of this model, size and firmware together."),
+    "DISK_NOT_MEASURED": Code("disk", "See the named reason (fio missing, a read error), mend it on the node and run the plan again."),
+    "DISK_LOST": Code("disk", "Look at the kernel log and the PCIe link, reseat the drive and run again."),
+    "DISK_CRITICAL_WARNING": Code("disk", "Read its health log (nvme smart-log), save it and open an RMA: the drive itself says that it fails."),
+    "DISK_MEDIA_ERRORS": Code("disk", "Read its error log (nvme error-log) and run again; errors that grow are an RMA."),
+    "DISK_WORN": Code("disk", "Find out why a new node has a used drive; more of its rated life is gone than a delivery may show."),
+    "DISK_HOT": Code("disk", "Check airflow over the drive cage and blanking panels, then run again."),
+    "DISK_HEALTH_UNKNOWN": Code("disk", "Install nvme-cli or smartmontools on the node, ask the drive by hand, then run again."),
+    "DISK_FIRMWARE_DIFFERS": Code("disk", "Bring it to the firmware that its like have, then run again."),
     # node
     "NODE_OK": Code("node", "Nothing to do."),
     "PARTS_MISSING": Code("node", "Find the missing part (slot named); until then the node is not what was bought."),

@@ -12,7 +12,7 @@ from burnin.outcome import Outcome
 from burnin.verdict.case import Where
 from burnin.verdict.engine import Verdict
 from burnin.verdict.measure import Cohort
-from burnin.verdict.model import WINDOW_COLUMNS, Evidence, Finding, NodeFacts, Part
+from burnin.verdict.model import WINDOW_COLUMNS, Disk, Evidence, Finding, NodeFacts, Part
 from burnin.verdict.rules.completeness import absent, missing_slots
 
 SCHEMA = "burnin.verdict/1"
@@ -69,6 +69,13 @@ def _absent(node: NodeFacts, slot: int | None) -> dict[str, Any]:
     return who | {"verdict": what.outcome.value, "findings": [_finding(what)]}
 
 
+def _disk(verdict: Verdict, disk: Disk) -> dict[str, Any]:
+    part = disk.part
+    who = {name: getattr(part, name) for name in ("serial", "node", "rack", "position", "pci")}
+    what = {"disk": part.gpu, "model": disk.model, "firmware": disk.firmware, "size_bytes": disk.size_bytes}
+    return who | what | _judged(verdict, Where("disk", part.key))
+
+
 def _cohort(cohort: Cohort, below_pct: float) -> dict[str, Any]:
     return {
         "cohort": cohort.name,
@@ -92,8 +99,11 @@ def digest(evidence: Evidence, policy_digest: str) -> str:
         total.update(repr(part).encode())
     for node in sorted(evidence.nodes, key=lambda node: node.node):
         total.update(repr(node).encode())
+    for disk in sorted(evidence.disks, key=lambda disk: disk.part.key):
+        total.update(repr(disk).encode())
     columns = list(WINDOW_COLUMNS)
-    total.update(evidence.windows.select(columns).sort(columns, nulls_last=True).write_csv().encode())
+    for windows in (evidence.windows, *([] if evidence.disk_windows is None else [evidence.disk_windows])):
+        total.update(windows.select(columns).sort(columns, nulls_last=True).write_csv().encode())
     return total.hexdigest()
 
 
@@ -133,7 +143,7 @@ def build(verdict: Verdict) -> dict[str, Any]:
         ],
         "racks": [{"rack": name, **_judged(verdict, Where("rack", name))} for name in racks],
         "links": [],
-        "disks": [],
+        "disks": [_disk(verdict, disk) for disk in sorted(evidence.disks, key=lambda disk: disk.part.key)],
         "fleet": _judged(verdict, Where("fleet", "")),
         "cohorts": [_cohort(cohort, policy.limit("perf_below_median_pct")) for cohort in verdict.cohorts()],
     }
@@ -141,7 +151,7 @@ def build(verdict: Verdict) -> dict[str, Any]:
 
 def outcomes(document: Mapping[str, Any]) -> list[Outcome]:
     """Every verdict in a document, for the exit code. A document without a GPU has shown nothing."""
-    judged = [*document["gpus"], *document["nodes"], *document["racks"], document["fleet"]]
+    judged = [*document["gpus"], *document["nodes"], *document["racks"], *document["disks"], document["fleet"]]
     found = [Outcome(one["verdict"]) for one in judged]
     return found if document["gpus"] else [*found, Outcome.INCONCLUSIVE]
 

@@ -14,7 +14,7 @@ from burnin.verdict.case import Case, Found, Where, finding
 from burnin.verdict.measure import Cohort, Measured, measure
 from burnin.verdict.model import Evidence, Finding, Part
 from burnin.verdict.policy import Policy
-from burnin.verdict.rules import completeness, hard_faults, heat, power, shared, silence, slowdown, speed
+from burnin.verdict.rules import completeness, disks, hard_faults, heat, power, shared, silence, slowdown, speed
 
 HOT_CODES = ("HEAT_NEAR_LIMIT", "HEAT_OVER_SLOT_PEERS", "HEAT_OVER_COHORT", "THERMAL_SLOWDOWN")
 PEER_CODES = ("PERF_BELOW_MEDIAN", "THERMAL_SLOWDOWN")
@@ -61,6 +61,7 @@ def judge(evidence: Evidence, policy: Policy, reference: Mapping[str, float] | N
     case = Case(evidence, policy, measured, under, named_hot)
     found += [*slow_found, *hot_found, *speed.judge(case), *power.judge(case), *silence.judge(case), *completeness.judge(case)]
     found += looked.judge(case)
+    found += disks.judge(case)
     found = list(_capped(case, found))
     return Verdict(evidence, policy, _sorted([*found, *_sound(case, found)]), measured)
 

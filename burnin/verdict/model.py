@@ -72,6 +72,24 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class Disk:
+    """One drive: `part` is what is compared (kin: model and size, fingerprint: firmware). Counts are the worse of two looks; None = not told."""
+
+    part: Part
+    model: str | None = None
+    firmware: str | None = None
+    size_bytes: int | None = None
+    gone: bool = False  # it was not there any more at the second look
+    read_problem: str | None = None
+    smart_problem: str | None = None
+    critical_warning: int | None = None
+    media_errors: int | None = None
+    new_media_errors: int = 0  # between the two looks
+    percentage_used: int | None = None
+    temp_c: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class NodeFacts:
     """What is known of one node of the inventory, judged against what was bought."""
 
@@ -110,6 +128,9 @@ class Evidence:
     simulated: bool = False  # some node said that its GPUs are simulated
     ledger: tuple[str, ...] = ()  # what is wrong with the controller's own record of the run
     notes: tuple[str, ...] = ()  # what a person should know beside the findings
+    disks: tuple[Disk, ...] = ()  # empty where the plan tests no drives
+    disk_windows: pl.DataFrame | None = None  # as `windows`, of drives
+    disks_planned: dict[str, int] = field(default_factory=dict)  # test -> windows that each drive should have
 
 
 WINDOW_COLUMNS = (

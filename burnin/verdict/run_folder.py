@@ -10,10 +10,12 @@ from typing import Any
 import polars as pl
 
 from burnin.errors import RunFolderError
+from burnin.node.catalog import TESTS
 from burnin.node.plan import Plan, PlanProblem, check_plan
 from burnin.verdict import journal, looked, windows
+from burnin.verdict.disks import disks_of
 from burnin.verdict.identity import mark_duplicates, parts_of
-from burnin.verdict.model import WINDOW_COLUMNS, Evidence, NodeFacts, Part
+from burnin.verdict.model import WINDOW_COLUMNS, Disk, Evidence, NodeFacts, Part
 from burnin.verdict.policy import Policy
 from burnin.verdict.reading import Problems, document, mapping, records, text, whole
 
@@ -59,6 +61,14 @@ class _Run:
     policy: Policy
 
 
+@dataclass(slots=True)
+class _Drives:
+    """The drives of all nodes and their windows, gathered node by node."""
+
+    disks: list[Disk] = field(default_factory=list)
+    rows: list[windows.Row] = field(default_factory=list)
+
+
 # Words that stand until the same stage goes well on that node.
 STANDS = {"PREFLIGHT_FAILED": "preflight", "PROVISION_FAILED": "provision", "REBOOT_REQUIRED": "provision"}
 
@@ -84,20 +94,41 @@ def read_run(files: RunFiles, policy: Policy) -> Evidence:
     parts: list[Part] = []
     rows: list[windows.Row] = []
     nodes: list[NodeFacts] = []
+    drives = _Drives()
     for entry in _entries(files.run):
         word = words.get(entry["node"]) or words.get(entry["folder"]) or _Word()
-        facts, mine, measured = _node(run, entry, files.nodes.get(entry["folder"]), word)
+        facts, mine, measured = _node(run, entry, files.nodes.get(entry["folder"]), word, drives)
         nodes.append(facts)
         parts += mine
         rows += measured
     frame = pl.DataFrame(rows, schema=windows.SCHEMA).select(WINDOW_COLUMNS)
-    owed: dict[str, int] = defaultdict(int)
-    for step in planned.steps:
-        owed[step.test] += step.starts * step.windows
     simulated = any(node.simulated for node in nodes)
     return Evidence(
-        mark_duplicates(parts), frame, tuple(nodes), dict(owed), run.run_id, run.plan, simulated=simulated, ledger=tuple(files.ledger)
+        mark_duplicates(parts),
+        frame,
+        tuple(nodes),
+        _owed(_of_drives(planned, False)),
+        run.run_id,
+        run.plan,
+        simulated=simulated,
+        ledger=tuple(files.ledger),
+        disks=tuple(drives.disks),
+        disk_windows=pl.DataFrame(drives.rows, schema=windows.SCHEMA).select(WINDOW_COLUMNS) if drives.disks else None,
+        disks_planned=_owed(_of_drives(planned, True)),
     )
+
+
+def _of_drives(plan: Plan, drives: bool) -> Plan:
+    """The part of the plan that tests drives, or the rest of it."""
+    return replace(plan, steps=tuple(step for step in plan.steps if (TESTS[step.test].scope == "disk") is drives))
+
+
+def _owed(plan: Plan) -> dict[str, int]:
+    """test -> how many windows of it the plan asks of each part."""
+    owed: dict[str, int] = defaultdict(int)
+    for step in plan.steps:
+        owed[step.test] += step.starts * step.windows
+    return dict(owed)
 
 
 def _planned(plan: object) -> Plan:
@@ -153,7 +184,9 @@ def _trouble(stage: str, state: str, why: str) -> tuple[str | None, str | None]:
     return None, None
 
 
-def _node(run: _Run, entry: Mapping[str, Any], files: NodeFiles | None, word: _Word) -> tuple[NodeFacts, list[Part], list[windows.Row]]:
+def _node(
+    run: _Run, entry: Mapping[str, Any], files: NodeFiles | None, word: _Word, drives: _Drives
+) -> tuple[NodeFacts, list[Part], list[windows.Row]]:
     sku = text(entry.get("sku")) or None
     expected = whole(entry.get("expected_gpus"), MOST_GPUS)
     facts = NodeFacts(
@@ -179,7 +212,7 @@ def _node(run: _Run, entry: Mapping[str, Any], files: NodeFiles | None, word: _W
     if told.foreign and events:
         problems.note(f"Nothing from this node counts: {told.foreign}.")
         return replace(facts, shown=False, complete=False, unreadable=problems.told()), [], []
-    return _shown(run, _journalled(facts, told, events, files), identity, files, problems, told)
+    return _shown(run, _journalled(facts, told, events, files), identity, files, problems, told, drives)
 
 
 def _journalled(facts: NodeFacts, told: journal.JournalFacts, events: Sequence[Mapping[str, Any]], files: NodeFiles) -> NodeFacts:
@@ -198,24 +231,50 @@ def _journalled(facts: NodeFacts, told: journal.JournalFacts, events: Sequence[M
 
 
 def _shown(
-    run: _Run, facts: NodeFacts, identity: Mapping[str, Any], files: NodeFiles, problems: Problems, told: journal.JournalFacts
+    run: _Run,
+    facts: NodeFacts,
+    identity: Mapping[str, Any],
+    files: NodeFiles,
+    problems: Problems,
+    told: journal.JournalFacts,
+    drives: _Drives,
 ) -> tuple[NodeFacts, list[Part], list[windows.Row]]:
     """The node with its parts and their windows, as far as they can be read."""
     parts = parts_of(facts, identity, problems)
     if parts is None and identity:
         problems.note("identity.json has no list of GPUs.")
-    measured = records(files.measurements, "measurements.jsonl", problems)
-    if told.foreign and any(measured):
+    content = files.measurements
+    if told.foreign and any(records(content, "measurements.jsonl", problems)):
         problems.note("measurements.jsonl is there without a readable journal: nothing says which run it belongs to, so it does not count.")
-        measured = iter(())
+        content = None
+    measured = (record for record in records(content, "measurements.jsonl", problems) if "disk" not in record)
     keys = {part.gpu: part.key for part in parts or ()}
-    rows, invalid = windows.read(keys, measured, run.planned, problems) if parts is not None else ([], {})
+    rows, invalid = windows.read(keys, measured, _of_drives(run.planned, False), problems) if parts is not None else ([], {})
+    disk_rows = _drives_of(run, facts, identity, content, problems, drives)
     if told.complete:
-        _thin(identity, rows, told, problems)
+        _thin(identity, [*rows, *disk_rows], told, problems)
     found = [replace(part, invalid=(*part.invalid, *invalid.get(part.key, ())), losses=_losses(part, told)) for part in parts or ()]
     slots = tuple(sorted((part.slot for part in found), key=lambda slot: (slot is None, slot)))
     simulated = mapping(identity.get("before")).get("backend") == "sim"
     return replace(facts, shown=parts is not None, seen_slots=slots, unreadable=problems.told(), simulated=simulated), found, rows
+
+
+def _drives_of(
+    run: _Run, facts: NodeFacts, identity: Mapping[str, Any], content: str | None, problems: Problems, drives: _Drives
+) -> list[windows.Row]:
+    """Gather this node's drives where the plan tests drives; their windows. A value that cannot be used is no window that was measured."""
+    planned = _of_drives(run.planned, True)
+    if not planned.steps or not identity:
+        return []
+    found = disks_of(facts, identity, problems)
+    keys = {disk.part.gpu: disk.part.key for disk in found}
+    measured = ({**record, "gpu": record["disk"]} for record in records(content, "measurements.jsonl", problems) if "disk" in record)
+    rows, invalid = windows.read(keys, measured, planned, problems, "disk")
+    for told in invalid.values():
+        problems.note(f"measurements.jsonl has a value of a disk that cannot be used: {told[0]}")
+    drives.disks += found
+    drives.rows += [row for row in rows if row["value"] is not None]
+    return rows
 
 
 def _thin(identity: Mapping[str, Any], rows: Sequence[windows.Row], told: journal.JournalFacts, problems: Problems) -> None:

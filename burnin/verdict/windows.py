@@ -28,15 +28,15 @@ Row = dict[str, Any]
 
 
 def read(
-    keys: Mapping[str, str], records: Iterable[Mapping[str, Any]], plan: Plan, problems: Problems
+    keys: Mapping[str, str], records: Iterable[Mapping[str, Any]], plan: Plan, problems: Problems, kind: str = "GPU"
 ) -> tuple[list[Row], dict[str, tuple[str, ...]]]:
-    """The rows of one node, and what is wrong with the numbers of each part. `keys`: UUID -> part key."""
+    """The rows of one node, and what is wrong with the numbers of each part. `keys`: UUID (of a drive: its name) -> part key."""
     steps = {step.name: step for step in plan.steps}
     attempts: dict[tuple[str, ...], dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
     invalid: dict[str, list[str]] = defaultdict(list)
     left = MOST_TIMES * len(keys) * sum(step.starts * step.windows for step in plan.steps)
     for record in records:
-        problem = _unasked(keys, record, steps)
+        problem = _unasked(keys, record, steps, kind)
         if problem:
             problems.note(problem)
             continue
@@ -56,11 +56,11 @@ def read(
     return rows, {part: tuple(sorted(set(told))[:MOST_PROBLEMS]) for part, told in invalid.items()}
 
 
-def _unasked(keys: Mapping[str, str], record: Mapping[str, Any], steps: Mapping[str, Step]) -> str:
+def _unasked(keys: Mapping[str, str], record: Mapping[str, Any], steps: Mapping[str, Step], kind: str) -> str:
     """Why this record belongs to no GPU of the node or no window of the plan, or ''."""
     gpu, name, start, window = (record.get(field) for field in ("gpu", "step", "start", "window"))
     if not isinstance(gpu, str) or gpu not in keys:
-        return f"measurements.jsonl names the GPU {shown(gpu)}, which this node's identity does not list."
+        return f"measurements.jsonl names the {kind} {shown(gpu)}, which this node's identity does not list."
     step = steps.get(name) if isinstance(name, str) else None
     if step is None or record.get("test") != step.test:
         return f"measurements.jsonl names {shown(record.get('test'))} in step {shown(name)}, which the plan does not."

@@ -76,6 +76,10 @@ class Backend:
         """What the parts say of themselves: {"software": {...}, "gpus": [{...}]}."""
         raise NotImplementedError
 
+    def disks(self) -> List[Dict[str, Any]]:
+        """The NVMe drives with their health, for a plan that tests them. A backend without any of its own has none."""
+        return []
+
     def boot_id(self) -> str:
         """Changes when the node reboots."""
         raise NotImplementedError

@@ -11,7 +11,9 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
+from burnin.node import disks
 from burnin.node.backends.base import Backend, Load, LoadProblem, Sample, Work, host_boot_id
+from burnin.node.disk_load import DiskReadLoad
 
 GEMM_N = 768  # one product takes some 10 ms on one core: a tick of a second holds many, and a check after each
 COPY_BYTES = 128 * 1024 * 1024  # larger than any last-level cache in use, small enough for any host
@@ -100,11 +102,13 @@ def _first_line(path: str, prefix: str = "") -> Optional[str]:
 
 
 class CpuBackend(Backend):
-    """One part: the host's processor. Needs NumPy for loads; identity works without it."""
+    """The host's processor, and its NVMe drives where the plan tests them. Needs NumPy for loads of the processor, fio for those of drives."""
 
     NAME = "cpu"
 
-    def __init__(self) -> None:
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._root = root
+        self._told: Dict[str, str] = {}
         machine = _first_line("/etc/machine-id") or _first_line("/proc/sys/kernel/hostname") or "unknown"
         self._gpu = f"CPU-{hashlib.sha256(machine.encode()).hexdigest()[:16]}"
 
@@ -126,6 +130,9 @@ class CpuBackend(Backend):
             return None
         return str(numpy.__version__)
 
+    def disks(self) -> List[Dict[str, Any]]:
+        return disks.look(self._root, self._told)
+
     def boot_id(self) -> str:
         return host_boot_id()
 
@@ -136,8 +143,10 @@ class CpuBackend(Backend):
         time.sleep(seconds)
 
     def load(self, test: str, seed: int, start: int) -> Load:
+        if test == "nvme_read":
+            return DiskReadLoad(self._root, self._told)
         if test not in ("gemm_fp32", "gemm_fp64", "mem_copy"):
-            raise LoadProblem(f"backend cpu has no {test}; it has gemm_fp32, gemm_fp64, mem_copy")
+            raise LoadProblem(f"backend cpu has no {test}; it has gemm_fp32, gemm_fp64, mem_copy, nvme_read")
         if self._numpy_version() is None:
             raise LoadProblem(f"{test} on the cpu backend needs NumPy; install python3-numpy on the node")
         try:
