@@ -14,6 +14,8 @@ from ansible.module_utils.testing import patch_module_args
 
 ROOT = Path(__file__).resolve().parents[3]
 ansible.module_utils.__path__.append(str(ROOT / "plugins/module_utils"))
+from ansible.module_utils.burnin_nic import settings  # noqa: E402
+
 FIRST, SECOND, FOREIGN = "0000:1a:00.0", "0000:3c:00.0", "0000:05:00.0"
 ETHERNET, INFINIBAND = "ETH(2)", "IB(1)"
 FLAG, MARKER = "run/burnin/reboot-required.d/nic_firmware", "var/lib/burnin/nic_firmware.json"
@@ -247,3 +249,39 @@ def test_no_tool_a_damaged_record_and_no_boot_id_are_refused(node: Node, play: A
     node.write("proc/sys/kernel/random/boot_id", "")
     assert play(card())["burnin"]["code"] == "BOOT_UNKNOWN"
     assert node.sets == []
+
+
+TABLE = "Configurations:      Default     Current     Next Boot\n"
+
+
+def test_columns_are_counted_from_the_end_and_what_is_no_row_is_passed_over() -> None:
+    rows = (
+        "*  RO  LINK_TYPE_P1   IB(1)  ETH(2)  IB(1)\n-W- A warning, or an answer \x1b[31mof anything\n   MODES[3]  0x0  0x8  0x8\n"
+        + "x" * 10**6
+    )
+
+    found = settings.parse(FIRST, TABLE + rows)
+
+    assert found == {"LINK_TYPE_P1": settings.Value("ETH(2)", "IB(1)"), "MODES[3]": settings.Value("0x8", "0x8")}
+
+
+def test_a_setting_that_the_answer_leaves_out_is_refused_by_name() -> None:
+    with pytest.raises(settings.Refusal, match="knows no SRIOV_EN") as caught:
+        settings.decide(FIRST, settings.parse(FIRST, TABLE), {"SRIOV_EN": "1"}, {}, "boot-1")
+    assert caught.value.code == "SETTING_UNKNOWN"
+
+
+@pytest.mark.parametrize(
+    ("told", "value", "equal"),
+    [
+        ("IB(1)", "1", True),
+        ("IB(1)", "ib", True),
+        ("True(1)", "1", True),
+        ("0x8", "8", True),
+        ("IB(1)", "2", False),
+        ("10", "1", False),
+        ("N/A", "0", False),
+    ],
+)
+def test_a_value_is_told_by_word_or_by_number(told: str, value: str, equal: bool) -> None:
+    assert settings.same(told, value) is equal
