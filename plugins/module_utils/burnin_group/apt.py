@@ -291,6 +291,8 @@ class Apt:
 
 def _why(done: Any) -> str:
     """apt's E: lines last, dpkg's own error before them: they name the package and the script."""
+    if done.returncode == 124:  # a warning must not hide that it is still at work
+        return str(done.stderr)
     said = [line.strip() for line in (done.stdout + "\n" + done.stderr).splitlines()]
     return " | ".join(
         [line for line in said if re.match(r"(dpkg: error|E:|W: )|.*(No space left|exit status|Error!|Bad return status)", line)][-8:]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[3]
 ansible.module_utils.__path__.append(str(ROOT / "plugins/module_utils"))
-from ansible.module_utils.burnin_group import apt_sources, core, keys, model, node  # noqa: E402
+from ansible.module_utils.burnin_group import apt, apt_sources, core, keys, model, node  # noqa: E402
 
 DRIVER = model.Group(
     "driver",
@@ -268,3 +269,9 @@ def test_an_alternative_is_right_only_when_it_was_chosen(tmp_path: Path, place: 
     assert node.settle_alternative(tmp_path, "cuda", "/usr/local/cuda-12.9", check=True) is True, "a newer toolkit would take it away"
     with pytest.raises(model.Refusal, match=r"none of the alternatives of cuda \(/usr/local/cuda-12\.9, /usr/local/cuda-13\.0\)"):
         node.settle_alternative(tmp_path, "cuda", "/usr/local/cuda-11.8", check=False)
+
+
+def test_an_apt_that_is_still_at_work_is_named_whatever_it_warned_of() -> None:
+    done = node.run_to_its_end(["/bin/sh", "-c", "echo 'W: a foreign source is old'; exec sleep 1"], 0.3)
+
+    assert re.fullmatch(r"/bin/sh still works after 0 s as process \d+; it is left to end", apt._why(done))
