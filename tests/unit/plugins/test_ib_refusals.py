@@ -148,7 +148,7 @@ def test_connected_is_taken_by_cards_that_have_it_and_refused_where_the_kernel_h
     card = node.tree.devices[PCI]
     card.device, card.driver = "1011", "mlx5_core"  # Connect-IB
     node.write()
-    asked = {"ports": [port(mode="connected", mtu=65520)]}
+    asked: dict[str, Any] = {"ports": [port(mode="connected", mtu=65520)]}
 
     assert node.plan(**asked).interfaces[0].mode == "connected"
     mode = next((node.root / "sys/devices").rglob("net/ibp60s0/mode"))
