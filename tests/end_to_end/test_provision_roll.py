@@ -20,7 +20,21 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
-ORDER = ["preflight bare", "kernel", "ofed", "nvidia_driver", "cuda_toolkit", "nccl", "dcgm", "reboot", "preflight ready"]
+ORDER = [
+    "preflight bare",
+    "kernel",
+    "ofed",
+    "nvidia_driver",
+    "cuda_toolkit",
+    "nccl",
+    "dcgm",
+    "nvme_raid0",
+    "node_tuning",
+    "nic_firmware",
+    "ib_interface",
+    "reboot",
+    "preflight ready",
+]
 STEP = """
 - name: Step
   ansible.builtin.shell: echo "{{{{ inventory_hostname }}}} {role}{level}" >> "{{{{ roll_log }}}}"
