@@ -38,7 +38,7 @@ mkswap "$(d K_8)" >/dev/null
 swapon "$(d K_8)"
 mkfs.ext4 -q "$(d K_9)"
 mkdir -p /mnt/data
-mount "$(d K_9)" /mnt/data
+mount -o ro "$(d K_9)" /mnt/data  # mounted to be written, ext4 itself fills its tables in the background
 vgcreate -q held "$(d K_10)"
 lvcreate -q --name one --size 8M --wipesignatures n held
 sh -c 'exec setsid sleep 100000 <"$1" >/dev/null 2>&1 &' sh "$(d K_11)"
