@@ -49,7 +49,7 @@ CODES: dict[str, Code] = {
     "DISK_COHORT_TOO_SMALL": Code("disk", "Burn in more drives of this model, size and firmware together."),
     "DISK_NOT_MEASURED": Code("disk", "See the named reason (fio missing, a read error), mend it on the node and run the plan again."),
     "DISK_LOST": Code("disk", "Look at the kernel log and the PCIe link, reseat the drive and run again."),
-    "DISK_CRITICAL_WARNING": Code("disk", "Read its health log (nvme smart-log), save it and open an RMA: the drive itself says that it fails."),
+    "DISK_CRITICAL_WARNING": Code("disk", "Read its health log (nvme smart-log) and save it. Temperature alone: mend the cooling and run again; else open an RMA."),
     "DISK_MEDIA_ERRORS": Code("disk", "Read its error log (nvme error-log) and run again; errors that grow are an RMA."),
     "DISK_WORN": Code("disk", "Find out why a new node has a used drive; more of its rated life is gone than a delivery may show."),
     "DISK_HOT": Code("disk", "Check airflow over the drive cage and blanking panels, then run again."),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,6 +39,7 @@ def disks_of(node: NodeFacts, identity: Mapping[str, Any], problems: Problems) -
 
 def _disk(node: NodeFacts, name: str, disk: Mapping[str, Any], again: Mapping[str, Any] | None) -> Disk:
     later = None if again is None else mapping(again.get(name))
+    gone = again is not None and name not in again
     size, model = whole(disk.get("size_bytes"), LARGEST_BYTES), text(disk.get("model"), 80) or None
     firmware = text(disk.get("firmware"), 40) or None
     part = Part(
@@ -52,15 +55,25 @@ def _disk(node: NodeFacts, name: str, disk: Mapping[str, Any], again: Mapping[st
     )
     looks = [mapping(disk.get("smart")), *([] if later is None else [mapping(later.get("smart"))])]
     worst = {name: max((count for look in looks if (count := whole(look.get(name))) is not None), default=None) for name in COUNTS}
+    bits = [flags for look in looks if (flags := whole(look.get("critical_warning"))) is not None]
+    worst["critical_warning"] = functools.reduce(operator.or_, bits) if bits else None
     before, newest = whole(looks[0].get("media_errors")), whole(looks[-1].get("media_errors"))
     return Disk(
         part=part,
         model=model,
         firmware=firmware,
         size_bytes=size,
-        gone=again is not None and name not in again,
+        gone=gone,
         read_problem=text(mapping(later).get("read_problem"), 300) or None,
         smart_problem=next((told for look in reversed(looks) if (told := text(look.get("problem"), 300))), None),
+        untold=_untold(looks, later, gone),
         new_media_errors=newest - before if before is not None and newest is not None and newest > before else 0,
         **worst,
     )
+
+
+def _untold(looks: list[Mapping[str, Any]], later: Mapping[str, Any] | None, gone: bool) -> tuple[str, ...]:
+    """What one of the two looks does not tell: a log that fell silent under load is no clean log. Of a drive that is gone, the first look alone."""
+    if later is None:
+        return COUNTS
+    return tuple(name for name in COUNTS if any(whole(look.get(name)) is None for look in (looks[:1] if gone else looks)))

@@ -82,9 +82,10 @@ class Disk:
     gone: bool = False  # it was not there any more at the second look
     read_problem: str | None = None
     smart_problem: str | None = None
-    critical_warning: int | None = None
+    critical_warning: int | None = None  # the bits of both looks
     media_errors: int | None = None
     new_media_errors: int = 0  # between the two looks
+    untold: tuple[str, ...] = ()  # the counts that one of the two looks does not tell
     percentage_used: int | None = None
     temp_c: int | None = None
 

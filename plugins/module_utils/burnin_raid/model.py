@@ -129,7 +129,7 @@ class Drive:
 
 @dataclass(frozen=True)
 class Array:
-    """An array that the kernel has. `members`: place in it -> area name; `uses` are of the array itself and what is on it."""
+    """An array that the kernel has. `members`: place in it -> area name."""
 
     name: str
     dev: str
@@ -142,7 +142,6 @@ class Array:
     active: bool = True
     failed: tuple[str, ...] = ()
     members: tuple[tuple[int, str], ...] = ()
-    uses: tuple[Use, ...] = ()
     link: str = ""  # /dev/md/..., where there is one
 
 
@@ -216,4 +215,4 @@ class Plan:
 
 def names(drives: tuple[Drive, ...] | list[Drive], most: int = 16) -> str:
     """Kernel name and serial: the first to look at now, the second to hold in the hand."""
-    return few(["%s (serial %s)" % (drive.name, drive.serial or "none") for drive in drives][:most])
+    return few(["%s (serial %s)" % (drive.name, drive.serial or "none") for drive in drives], most)

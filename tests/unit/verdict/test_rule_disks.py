@@ -36,14 +36,15 @@ def drives(
             mine = name == "n0" and number == 0
             disk = {"disk": f"{name}S{number}", "serial": f"{name}S{number}", "model": "A", "firmware": "1", "size_bytes": 10**12}
             if mine:
-                disk |= {key: told for key, told in first.items() if key in ("firmware",)}
+                disk |= {key: told for key, told in first.items() if key in ("firmware", "serial")}
             looks[0].append({**disk, "smart": {**SMART, **((before or {}) if mine else {})}})
             if not (mine and first.get("gone")):
                 looks[1].append({**disk, "smart": {**SMART, **((after or {}) if mine else {})}})
             cells = [(start, window) for start in (1, 2) for window in (1, 2, 3)][: first.get("windows", 6) if mine else 6]
             for start, window in cells:
                 row = {**folders.record("x", folders.PLAN["steps"][0], start, window), "disk": disk["disk"], "test": "nvme_read"}
-                row |= {"step": "drives", "unit": "GB/s", "value": value if mine else 6.0, "seed": 1000 + start}
+                slow = name == "n0" and number < first.get("slow", 1)
+                row |= {"step": "drives", "unit": "GB/s", "value": value if slow else 6.0, "seed": 1000 + start}
                 del row["gpu"]
                 lines += json.dumps(row) + "\n"
         ended = journal.pop()
@@ -94,6 +95,8 @@ def test_a_small_cohort_condemns_and_passes_nobody(nodes: int, each: int) -> Non
     ("before", "after", "verdict", "code"),
     [
         pytest.param({}, {"critical_warning": 1}, "RMA", "DISK_CRITICAL_WARNING", id="a warning"),
+        pytest.param({}, {"critical_warning": 2}, "RETEST", "DISK_CRITICAL_WARNING", id="heat alone is not the drive's"),
+        pytest.param({"critical_warning": 1}, {"critical_warning": 2}, "RMA", "DISK_CRITICAL_WARNING", id="the bits of both looks count"),
         pytest.param({"media_errors": 1}, {"media_errors": 1}, "REVIEW", "DISK_MEDIA_ERRORS", id="an old media error"),
         pytest.param({}, {"media_errors": 1}, "RMA", "DISK_MEDIA_ERRORS", id="a media error of this run"),
         pytest.param({}, {"percentage_used": 5}, "PASS", "DISK_OK", id="wear at the limit"),
@@ -101,10 +104,31 @@ def test_a_small_cohort_condemns_and_passes_nobody(nodes: int, each: int) -> Non
         pytest.param({"temp_c": 70}, {}, "PASS", "DISK_OK", id="as hot as the limit"),
         pytest.param({"temp_c": 71}, {}, "REVIEW", "DISK_HOT", id="hotter than the limit"),
         pytest.param({"media_errors": None}, {"media_errors": None}, "INCONCLUSIVE", "DISK_HEALTH_UNKNOWN", id="a log that does not tell"),
+        pytest.param({}, {"media_errors": None}, "INCONCLUSIVE", "DISK_HEALTH_UNKNOWN", id="a log that fell silent under load"),
     ],
 )
 def test_health_is_judged_by_the_worse_look(before: Json, after: Json, verdict: str, code: str) -> None:
     assert first_disk(drives(before=before, after=after)) == (verdict, {code, "DISK_OK"})
+
+
+def test_two_slow_drives_of_a_node_may_share_a_fault_and_neither_is_condemned() -> None:
+    assert first_disk(drives(value=3.0, slow=1)) == ("RMA", {"DISK_BELOW_MEDIAN"})
+    assert first_disk(drives(value=3.0, slow=2)) == ("RETEST", {"DISK_BELOW_MEDIAN"})
+
+
+@pytest.mark.parametrize("serial", [None, "n1S0"], ids=["none", "another node's"])
+def test_without_a_serial_of_its_own_no_drive_is_sent_back(serial: str | None) -> None:
+    assert first_disk(drives(value=3.0, serial=serial)) == ("RETEST", {"DISK_BELOW_MEDIAN"})
+    assert first_disk(drives(after={"critical_warning": 1}, serial=serial)) == ("RETEST", {"DISK_CRITICAL_WARNING", "DISK_OK"})
+
+
+def test_without_a_second_look_no_drive_is_shown_to_be_healthy() -> None:
+    whole = drives()
+    identity = json.loads(whole.nodes["n0"].identity or "")
+    del identity["after"]["disks"]
+    files = folders.NodeFiles(json.dumps(identity), whole.nodes["n0"].journal, whole.nodes["n0"].measurements, whole.nodes["n0"].collected)
+
+    assert first_disk(Folder(whole.run, {**whole.nodes, "n0": files})) == ("INCONCLUSIVE", {"DISK_HEALTH_UNKNOWN", "DISK_OK"})
 
 
 def test_a_drive_that_went_away_fails_and_counts_for_the_exit_code() -> None:
