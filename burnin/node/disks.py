@@ -13,6 +13,7 @@ from typing import Any, Dict, List, Mapping, Optional
 SECTOR = 512  # /sys/block/*/size counts these, whatever the drive's own block is
 PATIENCE_S = 15.0
 LONGEST = 120
+MOST_DIGITS = 39  # of a 128-bit count
 NAMESPACE = re.compile(r"(nvme\d+)n(\d+)")
 KELVIN = 273
 COUNTS = ("critical_warning", "media_errors", "percentage_used", "available_spare", "available_spare_threshold", "unsafe_shutdowns")
@@ -76,9 +77,11 @@ def disks(root: Path) -> List[Disk]:
 
 
 def _count(value: Any) -> Optional[int]:
-    """A count of the log; None for what is none. nvme-cli writes critical_warning as a mapping with `value` in some versions."""
+    """A count of the log; None for what is none. nvme-cli writes critical_warning as a mapping with `value` in some versions, 128-bit counts as text."""
     if isinstance(value, dict):
         value = value.get("value")
+    if isinstance(value, str) and len(value) <= MOST_DIGITS:
+        value = _number(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 

@@ -59,6 +59,13 @@ def test_both_tools_health_logs_say_the_same() -> None:
     assert (one["critical_warning"], one["temp_c"], one["percentage_used"]) == (1, 40, 3)
 
 
+@pytest.mark.parametrize(
+    ("told", "count"), [("0", 0), ("340282366920938463463374607431768211455", 2**128 - 1), ("9" * 5000, None), ("-1", None)]
+)
+def test_nvme_cli_writes_large_counts_as_text(told: str, count: int | None) -> None:
+    assert disks.read_nvme_cli(json.dumps({"critical_warning": 0, "media_errors": told}))["media_errors"] == count
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"error": "no"}'])
 def test_what_is_no_health_log_is_refused(text: str) -> None:
     for read in (disks.read_nvme_cli, disks.read_smartctl):
